@@ -244,6 +244,13 @@ class Files(unittest.TestCase):
         weights = [w for w in onnx.load(self.dir / "mine.onnx").graph.initializer if len(w.dims) == 4]
         self.assertEqual({w.data_type for w in weights}, {T.UINT8})
 
+    def test_a_table_that_differs_in_a_name(self):
+        table = self.dir / "other.toml"
+        table.write_text('name = "other"\nextends = "qnn-htp"\n')
+        self.quantize(table)
+        for wrong, right in (("QLinearConvv", "QLinearConv"), ("QLinearAd", "QLinearAdd")):
+            table.write_text(f'name = "other"\nextends = "qnn-htp"\noperators = ["{wrong}", "AnotherOfMine"]\n')
+            self.assertIn(f"'{wrong}' in operators found; '{right}' expected", self.quantize(table, code=3))
 
     def test_the_table_of_the_documentation(self):
         page = (models.SOURCE / "docs/reference/targets.md").read_text()

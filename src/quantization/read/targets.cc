@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/toml.h"
 #include "model/type_variables.h"
 #include "quantization/read/target_files.h"
@@ -59,6 +60,18 @@ class Reader {
   std::vector<std::string> operators(const char* key, const char* needed = nullptr) {
     return words(key, "an operator of ai.onnx", internal::standard_operators(), needed);
   }
+  // A runtime may have more than are known here; a name beside one of these is a slip.
+  std::vector<std::string> operators_on_codes(const char* key) {
+    std::vector<std::string> found = texts(key), known = internal::standard_operators();
+    known.insert(known.end(), std::begin(kOnCodes), std::end(kOnCodes));
+    for (const std::string& name : found) {
+      if (std::ranges::count(known, name) > 0) continue;
+      for (const std::string& other : known)
+        if (internal::edit_distance(name, other) <= kSlip)
+          fail(*table_.get(key), fmt::format("'{}' in {}", name, key), fmt::format("'{}'", other));
+    }
+    return found;
+  }
   std::vector<DataType> types(const char* key) {
     std::vector<DataType> types;
     for (const std::string& name : words(key, "one", kCodeTypes)) types.push_back(parse_data_type(name));
@@ -101,7 +114,27 @@ class Reader {
   }
 
  private:
-  static constexpr size_t kShown = 12;
+  static constexpr size_t kShown = 12, kSlip = 2;
+  static constexpr const char* kOnCodes[] = {"QLinearAdd",
+                                             "QLinearMul",
+                                             "QLinearAveragePool",
+                                             "QLinearGlobalAveragePool",
+                                             "QLinearLeakyRelu",
+                                             "QLinearSigmoid",
+                                             "QLinearSoftmax",
+                                             "QLinearConcat",
+                                             "QLinearWhere",
+                                             "QLinearReduceMean",
+                                             "QGemm",
+                                             "QAttention",
+                                             "MatMulNBits",
+                                             "MatMulBnb4",
+                                             "MatMulIntegerToFloat",
+                                             "DynamicQuantizeMatMul",
+                                             "DynamicQuantizeLSTM",
+                                             "GatherBlockQuantized",
+                                             "QEmbedLayerNormalization",
+                                             "QMoE"};
   inline static const std::vector<std::string> kCodeTypes{"int8", "uint8", "int16", "uint16",
                                                           "int4", "uint4", "int2",  "uint2"};
 
@@ -265,14 +298,16 @@ Target read_target(std::string_view text, const std::string& file) {
   const auto words = [&](const char* key) { return r.texts(key); };
   const auto flag = [&](const char* key) { return r.flag(key, false); };
   target.name = r.text("name", "a text");
-  target.known = r.text("known", "\"run\", \"compiled\" or \"documented\"");
+  take(target.known, "known", [&](const char* key) {
+    return r.text(key, base.empty() ? "\"run\", \"compiled\" or \"documented\"" : nullptr);
+  });
   if (target.known != "run" && target.known != "compiled" && target.known != "documented")
     r.fail(table, fmt::format("known = \"{}\"", target.known), "run, compiled or documented");
   take(target.title, "title", word);
   take(target.sources, "sources", words);
   take(target.floats, "floats",
        [&](const char* key) { return r.words(key, "some", kFloats, base.empty() ? kFloatsExpected : nullptr); });
-  take(target.operators, "operators", words);
+  take(target.operators, "operators", [&](const char* key) { return r.operators_on_codes(key); });
   take(target.lacks, "lacks", [&](const char* key) { return r.operators(key); });
   take(target.device, "device", [&](const char* key) { return read_device(r, table, key); });
   take(target.schemes, "schemes", words);
