@@ -75,6 +75,11 @@ std::vector<std::string> flags_of(const CLI::App* word) {
   return names;
 }
 
+// " plan convert".
+std::string path_of(const CLI::App& word) {
+  return word.get_parent() ? path_of(*word.get_parent()) + " " + word.get_name() : "";
+}
+
 // A word or flag that there is not, or "".
 std::string what_is_unknown(const CLI::App& app) {
   const CLI::App& word = *last_word(&app);
@@ -86,8 +91,11 @@ std::string what_is_unknown(const CLI::App& app) {
   const auto flag = std::ranges::find_if(left, is_flag);
   if (flag == left.end()) return "";
   const std::string name = flag->substr(0, flag->find('='));
-  return fmt::format("the flag {} found, which `seqto{}` does not have{}", name,
-                     word.get_parent() ? " " + word.get_name() : "", did_you_mean(name, flags_of(&word)));
+  const std::vector<std::string> known = flags_of(&word);
+  if (std::ranges::count(known, name) > 0)
+    return fmt::format("the flag {} found in front of its word; `seqto{} {}` expected", name, path_of(word), name);
+  return fmt::format("the flag {} found, which `seqto{}` does not have{}", name, path_of(word),
+                     did_you_mean(name, known));
 }
 
 class HelpTexts : public CLI::FormatterBase {

@@ -59,6 +59,8 @@ class Names(Case):
         self.means("--data", "run", models.DIGITS, "--dat", models.DIGITS_DATA, "-o", self.dir / "y.npz")
         self.means("--json", "inspect", models.DIGITS, "--jsn")
         self.assertNotIn("did you mean", self.fails("inspect", models.DIGITS, "--xylophone"))
+        self.assertIn("--offline found in front of its word; `seqto hub list --offline` expected",
+                      self.fails("--offline", "hub", "list"))
 
     def test_values(self):
         tune = ("tune", models.DIGITS, "--data", models.DIGITS_DATA, "-o", self.dir / "out")
