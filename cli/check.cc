@@ -38,6 +38,9 @@ Measured as_asked(const Flags& f, Measured measured) {
 }
 
 Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& context) {
+  const auto candidate = candidate_of(f.subject);
+  if (candidate && f.pair.reference.empty())
+    return measured_in_study(candidate->dir, candidate->id, f.device_given ? f.pair.device.device : "");
   if (std::filesystem::is_directory(f.subject)) {
     if (!f.pair.reference.empty())
       throw Error(Code::kUsage, fmt::format("[check] --reference with the folder {} found; a study has its own "
@@ -45,10 +48,10 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
                                             f.subject));
     return measured_in_study(f.subject, f.id, f.device_given ? f.pair.device.device : "");
   }
-  if (!names_hub_model(f.subject) && !std::filesystem::exists(f.subject))
+  if (!candidate && !names_hub_model(f.subject) && !std::filesystem::exists(f.subject))
     throw Error(Code::kInvalidInput,
-                fmt::format("[check] {}: nothing found there; the folder of a study, or an ONNX file or hub:NAME with "
-                            "--reference and --data, expected; check the path",
+                fmt::format("[check] {}: nothing found there; the folder of a study, its DIR:3, or an ONNX file or "
+                            "hub:NAME with --reference and --data, expected; check the path",
                             f.subject));
   auto is_size = [](const Limit& l) { return l.figure == "size_bytes"; };
   if (f.pair.reference.empty() && f.lock.empty() && f.against.empty() && std::ranges::all_of(limits, is_size))
@@ -102,7 +105,8 @@ void add_check(Command app, Context& context) {
                          "A gate for CI: limits on a study's candidate or on a model; code 5 where one "
                          "is not met");
   add_config_flag(word);
-  word.add_option("subject", f->subject, "Folder of a study, or an ONNX file or hub:NAME with --reference and --data")
+  word.add_option("subject", f->subject,
+                  "Folder of a study, its DIR:3, or an ONNX file or hub:NAME with --reference and --data")
       .required();
   word.under("Input")
       .add_option("--id", f->id, "Of a study: selected, a name (1, 2, 3 ...), an id or its beginning")

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "seqto/error.h"
 #include "seqto/gate.h"
@@ -25,13 +24,10 @@ void add_hub_flags(Command any, HubOptions& o) {
 
 namespace {
 
-// DIR:3, where DIR is a study's folder.
 std::optional<StudyFiles> of_study(const std::string& asked) {
-  const size_t colon = asked.rfind(':');
-  if (colon == asked.npos || std::filesystem::exists(asked)) return {};
-  const std::filesystem::path dir = asked.substr(0, colon);
-  if (!std::filesystem::exists(StudyFolder{dir}.summary())) return {};
-  return files_in_study(dir, asked.substr(colon + 1));
+  const auto candidate = candidate_of(asked);
+  if (!candidate) return {};
+  return files_in_study(candidate->dir, candidate->id);
 }
 
 std::string written(const std::string& asked, const std::filesystem::path& file) {
@@ -42,6 +38,14 @@ std::string written(const std::string& asked, const std::filesystem::path& file)
 }
 
 }  // namespace
+
+std::optional<StudyCandidate> candidate_of(const std::string& asked) {
+  const size_t colon = asked.rfind(':');
+  if (colon == asked.npos || std::filesystem::exists(asked)) return {};
+  const std::string dir = asked.substr(0, colon);
+  if (!std::filesystem::exists(StudyFolder{dir}.summary())) return {};
+  return StudyCandidate{dir, asked.substr(colon + 1)};
+}
 
 std::string plan_file(const std::string& asked) {
   const auto files = of_study(asked);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include "seqto/error.h"
@@ -78,7 +79,7 @@ void add_named(std::vector<Limit>& limits, const NamedFlag& of, const std::vecto
     double number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const std::string unit(end, value.data() + value.size());
-    if (at == 0 || error != std::errc() || !(unit.empty() || unit == "%"))
+    if (at == 0 || error != std::errc() || std::isnan(number) || !(unit.empty() || unit == "%"))
       throw Error(Code::kUsage, fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag,
                                             text, otherwise == kUnnamedLoss ? "kl" : otherwise));
     const std::string name = at == std::string::npos ? otherwise : text.substr(0, at);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <span>
 #include <string>
@@ -143,7 +144,9 @@ struct Value<std::vector<Limit>> {
     value.clear();
     set_pairs(given, [&](nb::handle k, nb::handle v) {
       const auto name = nb::cast<std::string>(k);
-      value.push_back({name, nb::cast<double>(v), !higher_is_better(name), "limits"});
+      const auto bound = nb::cast<double>(v);
+      if (std::isnan(bound)) throw nb::value_error((name + ": nan found; a number expected").c_str());
+      value.push_back({name, bound, !higher_is_better(name), "limits"});
     });
   }
   static nb::object get(const std::vector<Limit>&) { return nb::dict(); }

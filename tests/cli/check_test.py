@@ -100,7 +100,7 @@ class Pair(Folder):
         for limit in (("--max-size", "1M"), ("--max-loss", 1)):
             code, _, said = check(self.dir / "nowhere", *limit)
             self.assertEqual(code, INVALID)
-            self.assertRegex(said, "nowhere: nothing found there; the folder of a study, or an ONNX file .* expected; check the path")
+            self.assertRegex(said, "nowhere: nothing found there; the folder of a study, its DIR:3, or an ONNX file .* expected; check the path")
 
     def test_every_violated_limit_is_named(self):
         size = self.model.stat().st_size
@@ -202,7 +202,7 @@ class Pair(Folder):
         self.assertEqual(check(*self.words)[0], USAGE)
         self.assertEqual(check(self.model, "--max-size", "30%")[0], USAGE)
         self.assertEqual(check(self.model, "--max-size", "1MB", "--max-loss", 1)[0], USAGE)
-        for flag, value in (("--max-size", "ten"), ("--max-size", "5 parsecs"), ("--max-latency", "5"), ("--max-loss", "kl="),
+        for flag, value in (("--max-size", "ten"), ("--max-size", "5 parsecs"), ("--max-latency", "5"), ("--max-loss", "kl="), ("--max-loss", "nan"),
                             ("--min-accuracy", "=1")):
             code, _, said = check(*self.words, flag, value)
             self.assertEqual(code, USAGE, (flag, value))
@@ -265,6 +265,12 @@ class Study(Folder):
         for called in ("1", point["id"], point["id"][:6]):
             code, found, said = check(self.study, "--id", called, "--max-size", point["size_bytes"])
             self.assertEqual((code, found and found["candidate"]), (0, point["id"]), said)
+            name = f"{self.study}:{called}"
+            code, found, said = check(name, "--max-size", point["size_bytes"])
+            self.assertEqual((code, found and found["candidate"]), (0, point["id"]), said)
+        pair = ("--reference", models.DIGITS, "--data", models.DIGITS_DATA, "--samples", 20, "--max-loss", 100, "--no-latency")
+        code, found, said = check(name, *pair)
+        self.assertEqual((code, found and found["candidate"]), (0, name), said)
         self.assertEqual(check(self.study, "--id", point["id"][:3], "--max-size", "1MB")[0], INVALID)  # may be a number
 
     def test_files_by_the_name_of_their_point(self):

@@ -196,6 +196,10 @@ class Metrics(Folder):
             with self.assertRaises(error):
                 seqto.tune(MODEL, ARRAYS, self.dir / "out", metrics=[metric], **HOW)
 
+    def test_a_limit_is_a_number(self):
+        with self.assertRaisesRegex(TypeError, "kl: nan found"):
+            seqto.validate(MODEL, MODEL, X[:20], limits={"kl": float("nan")})
+
     def test_a_number_or_one_for_each_sample_is_due(self):
         for name, gives, found in (("nan", float("nan"), "nan gave nan"), ("inf", np.full(20, np.inf), "inf gave inf"),
                                    ("few", np.ones(3), "few gave an array of 1 axes and 3 values")):
