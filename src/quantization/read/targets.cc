@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/names.h"
 #include "base/toml.h"
 #include "model/type_variables.h"
 #include "quantization/read/target_files.h"
@@ -60,18 +59,6 @@ class Reader {
   std::vector<std::string> operators(const char* key, const char* needed = nullptr) {
     return words(key, "an operator of ai.onnx", internal::standard_operators(), needed);
   }
-  // A runtime may have more than are known here; a name beside one of these is a slip.
-  std::vector<std::string> operators_on_codes(const char* key) {
-    std::vector<std::string> found = texts(key), known = internal::standard_operators();
-    known.insert(known.end(), std::begin(kOnCodes), std::end(kOnCodes));
-    for (const std::string& name : found) {
-      if (std::ranges::count(known, name) > 0) continue;
-      for (const std::string& other : known)
-        if (internal::edit_distance(name, other) <= kSlip)
-          fail(*table_.get(key), fmt::format("'{}' in {}", name, key), fmt::format("'{}'", other));
-    }
-    return found;
-  }
   std::vector<DataType> types(const char* key) {
     std::vector<DataType> types;
     for (const std::string& name : words(key, "one", kCodeTypes)) types.push_back(parse_data_type(name));
@@ -114,27 +101,7 @@ class Reader {
   }
 
  private:
-  static constexpr size_t kShown = 12, kSlip = 2;
-  static constexpr const char* kOnCodes[] = {"QLinearAdd",
-                                             "QLinearMul",
-                                             "QLinearAveragePool",
-                                             "QLinearGlobalAveragePool",
-                                             "QLinearLeakyRelu",
-                                             "QLinearSigmoid",
-                                             "QLinearSoftmax",
-                                             "QLinearConcat",
-                                             "QLinearWhere",
-                                             "QLinearReduceMean",
-                                             "QGemm",
-                                             "QAttention",
-                                             "MatMulNBits",
-                                             "MatMulBnb4",
-                                             "MatMulIntegerToFloat",
-                                             "DynamicQuantizeMatMul",
-                                             "DynamicQuantizeLSTM",
-                                             "GatherBlockQuantized",
-                                             "QEmbedLayerNormalization",
-                                             "QMoE"};
+  static constexpr size_t kShown = 12;
   inline static const std::vector<std::string> kCodeTypes{"int8", "uint8", "int16", "uint16",
                                                           "int4", "uint4", "int2",  "uint2"};
 
@@ -307,7 +274,7 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.sources, "sources", words);
   take(target.floats, "floats",
        [&](const char* key) { return r.words(key, "some", kFloats, base.empty() ? kFloatsExpected : nullptr); });
-  take(target.operators, "operators", [&](const char* key) { return r.operators_on_codes(key); });
+  take(target.operators, "operators", words);
   take(target.lacks, "lacks", [&](const char* key) { return r.operators(key); });
   take(target.device, "device", [&](const char* key) { return read_device(r, table, key); });
   take(target.schemes, "schemes", words);
