@@ -200,11 +200,22 @@ class Keywords {
   void refuse_others() const {
     for (nb::handle key : left_.keys()) {
       const auto name = nb::cast<std::string>(key);
-      throw nb::type_error((function_ + "() has no keyword '" + name + "'" + did_you_mean(name, known_)).c_str());
+      throw nb::type_error((function_ + "() has no keyword '" + name + "'" + meant(name)).c_str());
     }
   }
 
  private:
+  // A flag's name has often more words than the field's, or fewer: --smooth-quant is smooth.
+  std::string meant(const std::string& name) const {
+    const std::string near = nearest(name, known_);
+    std::string shared;
+    for (const std::string& known : known_)
+      if (known.size() > shared.size() &&
+          (name.starts_with(known + "_") || name.ends_with("_" + known) || known.ends_with("_" + name)))
+        shared = known;
+    if (shared.empty() || shared == near) return did_you_mean(name, known_);
+    return "; did you mean '" + shared + (near.empty() ? "" : "' or '" + near) + "'?";
+  }
   template <class T>
   void take(const char* name, T& field) {
     nb::object value = left_[name];

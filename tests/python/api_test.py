@@ -360,6 +360,9 @@ class Calls(unittest.TestCase):
     def test_keywords(self):
         with self.assertRaisesRegex(TypeError, "activaton_type.*did you mean 'activation_type'"):
             seqto.quantize(MODEL, X, activaton_type="int8")
+        for flag, field in (("smooth_quant", "smooth"), ("calibration_method", "method"), ("rounding", "learned_rounding"), ("op_types_to_quantize", "op_types")):
+            with self.assertRaisesRegex(TypeError, f"did you mean '{field}'"):
+                seqto.quantize(MODEL, X, **{flag: True})
         with self.assertRaisesRegex(TypeError, "per_channel.*bool expected"):
             seqto.quantize(MODEL, X, per_channel="yes")
         for wrong, words in (({"include": 3}, "include.*int found; a list"), ({"exclude": "stem"}, "exclude.*not a string"),
