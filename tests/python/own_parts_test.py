@@ -10,6 +10,7 @@ import unittest
 
 import package  # noqa: F401
 import numpy as np
+import onnx
 import onnxruntime
 
 import seqto
@@ -286,6 +287,23 @@ class Devices(Folder):
             seqto.tune(MODEL, ARRAYS, self.dir / "gone", device=gone, **HOW)
         with self.assertRaisesRegex(seqto.Error, "a dict by name, or a list"):
             seqto.tune(MODEL, ARRAYS, self.dir / "gone", device=bare, **HOW)
+
+
+    def test_a_device_that_does_not_run_the_fully_quantized_model_goes_on(self):
+        def particular(model):
+            graph = onnx.load_from_string(model).graph
+            scales = {w.name: w.dims for w in graph.initializer}
+            read = {n.output[0]: n for n in graph.node if n.op_type == "DequantizeLinear"}
+            weights = [read.get(n.input[1]) for n in graph.node if n.op_type == "Conv"]
+            if all(w and len(scales[w.input[1]]) == 1 for w in weights):
+                raise MemoryError("out of scales")
+            return onnxruntime_cpu(model)
+
+        study = seqto.tune(MODEL, ARRAYS, self.dir / "out", device=particular, max_evaluations=14,
+                           **dict(HOW, per_channel=True))
+        self.assertNotIn("full", [t["id"] for t in trials(study)])
+        self.assertEqual(study.summary["fully_quantized"]["id"], "published")
+        self.assertGreater(len(study.front), 0)
 
 
 class Strategies(Folder):

@@ -183,17 +183,21 @@ References measure_references(const Inputs& in, OpenStudy& open, TimeBudget& tim
     return false;
   };
   const bool measures_full = !can_wait || (!r.full.schemes.empty() && has_time());
+  std::string why;
   if (measures_full && !study.find("full")) {
     const Model full = r.candidate(r.full);
-    const std::string why =
-        measure_reference({.id = "full", .plan = r.full}, full, no_candidate(in, r.full, full), r.places, w);
-    if (!why.empty())
+    why = measure_reference({.id = "full", .plan = r.full}, full, no_candidate(in, r.full, full), r.places, w);
+    if (!why.empty() && !can_wait)
       throw Error(
           Code::kInvalidInput,
           fmt::format("[tune] the fully quantized model does not run: {}; it is what candidates are compared with",
                       why));
+    if (!why.empty())
+      in.env.log(LogLevel::kWarning, fmt::format("{} does not run: {}; candidates are compared with onnxruntime's "
+                                                 "default int8",
+                                                 kFull, why));
   }
-  if (!notes::kPlacement.is_in(study)) note_placement(in, r, study);
+  if (why.empty() && !notes::kPlacement.is_in(study)) note_placement(in, r, study);
   if (searches(in.options) && !notes::kSearchBegins.is_in(study)) notes::kSearchBegins.add(study, true);
   return r;
 }
