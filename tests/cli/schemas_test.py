@@ -114,7 +114,7 @@ class Schemas(unittest.TestCase):
         shutil.copy(models.DIGITS, several / "good.onnx")
         (several / "bad.onnx").write_bytes(b"no model")
         self.check("overview", self.printed("tune", several, *DATA, "-o", self.dir / "all", "--strategy", "incremental",
-                                            "--max-evaluations", 2))
+                                            "--max-evaluations", 2, code=3))
 
     def test_lines_of_ask_and_eval(self):
         begun = self.dir / "begun"

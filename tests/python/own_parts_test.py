@@ -291,7 +291,7 @@ class Devices(Folder):
 
     def test_a_device_that_does_not_run_the_fully_quantized_model_goes_on(self):
         def particular(model):
-            graph = onnx.load_from_string(model).graph
+            graph = onnx.load_from_string(bytes(model)).graph
             scales = {w.name: w.dims for w in graph.initializer}
             read = {n.output[0]: n for n in graph.node if n.op_type == "DequantizeLinear"}
             weights = [read.get(n.input[1]) for n in graph.node if n.op_type == "Conv"]

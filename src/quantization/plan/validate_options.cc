@@ -87,10 +87,10 @@ void validate_low_bits(const WeightOnlyOptions& options) {
                             options.int4_block_size));
   if (options.bits != 2 && options.bits != 4 && options.bits != 8)
     throw Error(Code::kUsage, fmt::format("[quantize] {} bits found; 2, 4 or 8 expected", options.bits));
-  if (options.bits != 4 && options.int4_format != Int4Format::kMatMulNBits)
+  if (options.bits == 2 && options.int4_format != Int4Format::kMatMulNBits)
     throw Error(Code::kUsage,
-                fmt::format("[quantize] {} bits in the format {} found; 4 expected, or the format matmulnbits",
-                            options.bits, to_string(options.int4_format)));
+                fmt::format("[quantize] 2 bits in the format {} found; 4 expected, or the format matmulnbits",
+                            to_string(options.int4_format)));
 }
 
 void validate_static_types(const QuantizeOptions& options) {
