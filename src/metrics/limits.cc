@@ -48,7 +48,9 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   if (measurement.decode_latency)
     add_latency("decode_latency", *measurement.decode_latency, baseline.decode_latency.value_or(Latency()));
   for (const LossField& field : kLossFields)
-    if (const double loss = measurement.losses.*field.value; !std::isnan(loss)) add(std::string(field.name), loss);
+    if (const double loss = measurement.losses.*field.value;
+        !std::isnan(loss) || !std::isnan(baseline.losses.*field.value))
+      add(std::string(field.name), loss);  // NaN is what a summary has of an infinite one
   if (measurement.worst_output) add("worst_output", measurement.worst_output->nmse);
   for (const auto& [name, value] : measurement.metrics) {
     const bool higher = !measurement.lower_is_better.contains(name);

@@ -72,15 +72,14 @@ class Comparison {
   void add(const Tensor& reference, const Tensor& candidate, std::span<const char> counted, SampleParity& sample) {
     check(reference, candidate, sample);
     const std::vector<double> a = values_of(reference), b = values_of(candidate);
-    std::vector<double> read_a, read_b;
+    std::vector<double> read_a, read_b;  // where some are hidden
     SampleParity here{sample.index, sample.name, parity_.name};
     const size_t position = internal::hides_positions(reference, counted) ? a.size() / counted.size() : 0;
     double sum = 0;
     int64_t comparable = 0;
     for (size_t i = 0; i < a.size(); ++i) {
       if (position > 0 && !counted[i / position]) continue;
-      read_a.push_back(a[i]);
-      read_b.push_back(b[i]);
+      if (position > 0) read_a.push_back(a[i]), read_b.push_back(b[i]);
       count(a[i], parity_.reference);
       count(b[i], parity_.candidate);
       const double difference = a[i] == b[i] ? 0 : std::abs(a[i] - b[i]);
@@ -103,7 +102,7 @@ class Comparison {
     if (here.incomparable > 0 && parity_.incomparable == 0) parity_.first_incomparable = sample.name;
     parity_.incomparable += here.incomparable;
     parity_.values = static_cast<int64_t>(a.size());
-    count_agreement(reference, read_a, read_b);
+    count_agreement(reference, position > 0 ? read_a : a, position > 0 ? read_b : b);
     if (sample.output.empty() || worse(here, sample)) sample = here;
   }
 

@@ -327,6 +327,26 @@ class Exports(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("'x' holds NaN", done.stderr)
 
+    def test_nan_in_front_of_a_relu_stays_within(self):
+        """Values in front of a Relu and behind it are counted at one look; numpy's NaN is a positive one."""
+        rng = np.random.default_rng(4)
+        mask = np.zeros((1, 16), bool)
+        mask[0, 3] = True
+        node = lambda op, inputs, output: helper.make_node(op, inputs, [output], output + "_node")
+        nodes = [node("MatMul", ["x", "w"], "m"), node("Where", ["mask", "nan", "m"], "n"), node("Relu", ["n"], "r"),
+                 node("IsNaN", ["r"], "b"), node("Where", ["b", "zero", "r"], "c"), node("MatMul", ["c", "v"], "y")]
+        weights = [("w", (rng.normal(size=(16, 16)) * 0.3).astype(np.float32)), ("v", (rng.normal(size=(16, 16)) * 0.3).astype(np.float32)),
+                   ("mask", mask), ("nan", np.float32(np.nan)), ("zero", np.float32(0))]
+        models.save(self.model, nodes, [("x", [1, 16])], [("y", [1, 16])], weights)
+        self.x = rng.normal(size=(90, 16)).astype(np.float32)
+        np.savez(self.data, x=self.x)
+        for flags in ([], *(["--method", method, "--fast-ranges"] for method in ("minmax", "entropy", "mse", "percentile"))):
+            done = models.seqto("--json", "quantize", self.model, "--data", self.data, "--samples", "30", "--explain", "-o", self.out, *flags)
+            self.assertEqual(done.returncode, 0, (flags, done.stderr))
+            layers = {l["name"]: l["scheme"] for l in json.loads(done.stdout)["layers"]}
+            self.assertEqual([layers[n + "_node"] for n in "mny"], ["int8", "float32", "int8"], flags)
+            self.assertLess(self.error(self.out), 0.2, flags)
+
     def test_an_input_that_decides_a_branch_becomes_a_constant(self):
         """silero_vad's network: all layers lie in the branches of an If that compares an input with a number."""
         rng = np.random.default_rng(3)

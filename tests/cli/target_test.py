@@ -61,6 +61,12 @@ class Files(unittest.TestCase):
             scale, zero = (constants[name] for name in written[conv.input[1]].input[1:])
             self.assertEqual((zero.dtype, zero.any(), scale.ndim), (np.int8, False, 1))
             self.assertEqual(constants[written[conv.input[0]].input[2]].dtype, np.int8)
+        graph = self.quantize("xnnpack", "--activation-type", "uint8", "--weight-type", "uint8").graph
+        constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+        written = {n.output[0]: n for n in graph.node}
+        for conv in (n for n in graph.node if n.op_type == "Conv"):
+            scale, zero = (constants[name] for name in written[conv.input[1]].input[1:])
+            self.assertEqual((zero.dtype, scale.size), (np.uint8, 1))
         # What the x86 kernels want is no pair of one type, and uint8 has one scale there.
         for words in (("--activation-type", "uint8", "--weight-type", "int8"), ("--activation-type", "uint8", "--weight-type", "uint8")):
             done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--per-channel", *words, "-o", self.dir / "mixed.onnx")

@@ -67,6 +67,9 @@ TEST(Check, AMetricThatIsNoNumberMeetsNoLimit) {
   before.lower_is_better = after.lower_is_better = {"perplexity"};
   const std::vector<Limit> limits{{"perplexity", 20, true, "a"}, {"perplexity_drop", 1, true, "b"}};
   EXPECT_EQ(met(check(figures_of(after, before), limits)), (std::vector<bool>{false, false}));
+  after.losses.kl = std::nan("");  // as a summary.json has an infinite one
+  EXPECT_EQ(met(check(figures_of(after, before), std::vector<Limit>{{"kl", 0.1, true, "a"}})),
+            (std::vector<bool>{false}));
 }
 
 TEST(Check, AFigureThatWasNotMeasuredIsAnError) {

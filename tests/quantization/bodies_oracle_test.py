@@ -111,6 +111,10 @@ def main():
                 assert o.tobytes() == t.tobytes(), what
             result = seqto("quantize", source, "-o", folder / "outer.onnx", *flags[:-1 - channels])
             assert result.returncode == 0 and body_ops(folder / "outer.onnx") == body_ops(source), what
+        source = model(folder / "float.onnx", loop, True)
+        result = seqto("quantize", source, "-o", folder / "inner.onnx", "--mode", "dynamic", "--enable-subgraph", "--exclude", "outer_matmul")
+        assert result.returncode == 0 and "no layer was quantized" not in result.stderr, result.stderr
+        assert body_ops(folder / "inner.onnx").count("MatMulInteger") == 2
     print("ok")
 
 

@@ -34,7 +34,7 @@ struct Candidate {
   std::vector<Losses> losses;  // of each sample, at the end
   // Bytes in the file of constants that blocks of it do without, and of its own in their place.
   std::map<std::string, int64_t> gone, stored;
-  std::set<std::string> kept;  // constants of the model that blocks of it read
+  std::set<std::string> kept;  // constants of several blocks that some of them read
   int64_t bytes_saved = 0;     // by its nodes
   std::string failure;
 };
@@ -82,7 +82,8 @@ class Pass {
     const std::vector<Block> parts = blocks(model_, std::min(options_.block_bytes, all / kBlocks));
     result_.blocks = parts.size();
     for (const Block& part : parts)
-      for (const Initializer& i : part.model.graph.initializers) ++readers_[i.name];
+      for (const Initializer& i : part.model.graph.initializers)
+        if (++blocks_left_[i.name] == 2) shared_.insert(i.name);
     for (size_t b = 0; b < parts.size(); ++b) {
       block_ = &parts[b];
       is_last_ = b + 1 == parts.size();
@@ -105,7 +106,8 @@ class Pass {
     result_.forward_seconds += static_cast<double>(on_.env.clock_ns() - start) / 1e9;
     for (size_t c = 0; c < candidates.size(); ++c) {
       if (!within(candidates[c].plan, nodes).schemes.empty()) continue;
-      for (const Initializer& i : block_->model.graph.initializers) candidates[c].kept.insert(i.name);
+      for (const Initializer& i : block_->model.graph.initializers)
+        if (shared_.contains(i.name)) candidates[c].kept.insert(i.name);
       if (candidates[c].differs) run_candidate(*session, candidates[c], c + 1);
     }
     session.reset();
@@ -125,7 +127,7 @@ class Pass {
     values_ = std::move(next);
     // Pages of the file that stay in the system's cache would push those of the next blocks out of it.
     for (const Initializer& i : block_->model.graph.initializers)
-      if (--readers_[i.name] == 0) i.tensor.drop();
+      if (--blocks_left_[i.name] == 0) i.tensor.drop();
       else i.tensor.release();
   }
 
@@ -197,8 +199,8 @@ class Pass {
       if (!before.contains(i.name)) candidate.stored.emplace(i.name, bytes_of(i));
     }
     for (const Initializer& i : block_->model.graph.initializers)  // in the types of the file
-      if (after.contains(i.name)) candidate.kept.insert(i.name);
-      else candidate.gone.emplace(i.name, bytes_of(i));
+      if (!after.contains(i.name)) candidate.gone.emplace(i.name, bytes_of(i));
+      else if (shared_.contains(i.name)) candidate.kept.insert(i.name);
     candidate.bytes_saved += bytes_of(model.graph.nodes) - bytes_of(quantized.graph.nodes);
   }
 
@@ -208,7 +210,8 @@ class Pass {
   const SampleRun& on_;
   OneIn& result_;
   TemporaryFolder folder_;
-  std::unordered_map<std::string, int> readers_;  // how many blocks are still to read a constant
+  std::unordered_set<std::string> shared_;            // constants that several blocks read
+  std::unordered_map<std::string, int> blocks_left_;  // how many blocks are still to read a constant
   const Block* block_ = nullptr;
   bool is_last_ = false;
   static constexpr size_t kFloat = 0;  // owner of values; candidates are those behind it

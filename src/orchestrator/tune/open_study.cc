@@ -1,6 +1,7 @@
 #include "orchestrator/tune/open_study.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -27,6 +28,9 @@ std::string environment_json(const Inputs& in) {
                    {"threads", in.options.runner.threads},
                    {"system", fmt::format("{} {} {}", host.sysname, host.release, host.machine)},
                    {"cpu", is_link(in.devices.front().name) ? "" : processor_name()}};  // else in its description
+  std::vector<std::string> options;
+  for (const auto& [name, value] : in.options.runner.provider_options) options.push_back(name + "=" + value);
+  if (!options.empty()) j["provider options"] = fmt::format("{}", fmt::join(options, ", "));
   for (const Device& device : std::span(in.devices).subspan(1))
     j["also on"][device.name] = device.runner->description();
   return j.dump();
@@ -52,12 +56,15 @@ StudyHeader header_of(const Inputs& in) {
 void warn_of_other_machine(const Inputs& in, const StudyHeader& found, const StudyHeader& now) {
   if (!by_latency(in.options)) return;
   const auto before = parse_json_if_any(found.environment_json), here = parse_json(now.environment_json);
-  for (const char* fact : {"cpu", "runtime", "threads"})
-    if (before.is_object() && before.contains(fact) && before[fact] != here[fact])
-      return in.env.log(LogLevel::kWarning,
-                        fmt::format("{} {} found; {} expected, which the latencies of the study so far are of: they "
-                                    "cannot be compared; give another --output",
-                                    fact, here[fact].dump(), before[fact].dump()));
+  if (!before.is_object()) return;
+  for (const char* fact : {"cpu", "runtime", "threads", "provider options"}) {
+    const std::string was = before.value(fact, nlohmann::json()).dump(), is = here.value(fact, nlohmann::json()).dump();
+    if (was != is)
+      in.env.log(LogLevel::kWarning,
+                 fmt::format("{} {} found; {} expected, which the latencies of the study so far are "
+                             "of: they cannot be compared; give another --output",
+                             fact, is, was));
+  }
 }
 
 std::filesystem::path study_file(const Inputs& in) { return StudyFolder{in.options.output}.study(); }

@@ -137,7 +137,6 @@ std::string options_json(const TuneOptions& o) {
   if (o.invariant) j["invariant"] = true;
   if (!o.target.empty()) j["target"] = o.target;
   if (std::filesystem::is_regular_file(o.target)) j["target_sha256"] = sha256_file(o.target);
-  if (!o.runner.provider_options.empty()) j["provider_options"] = o.runner.provider_options;
   if (!o.metrics.task.empty()) j["task"] = o.metrics.task;
   if (!o.metrics.pooling.empty()) j["pooling"] = o.metrics.pooling;
   if (!o.metrics.empty()) j["metrics"] = parse_json(metric_options_to_json(o.metrics));

@@ -146,10 +146,11 @@ bool RangeObserver::add_clipped(const ClippedValues& v, Extremes& before_sample,
   if (piece.empty()) return true;
   before_sample.add(piece);
   float ends[2] = {piece.lowest(), piece.highest()};
+  const bool holds_nan = std::isnan(ends[0]) || std::isnan(ends[1]);
   const float magnitude = std::max(std::abs(ends[0]), std::abs(ends[1]));
   clip_values(ends, 2, v.lowest, v.highest, ends);
   after_sample.add(ends);
-  if (none || !std::isfinite(magnitude)) return true;  // there is no range
+  if (none || holds_nan || !std::isfinite(magnitude)) return true;  // there is no range
   ClippedHistogram* histogram = nullptr;
   {
     std::lock_guard lock(shared_);

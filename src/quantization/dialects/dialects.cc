@@ -24,8 +24,13 @@ struct Row {
   PlanText (*write)(const ForeignPlan& plan, const Model& model) = nullptr;
 };
 constexpr const char* kOurs[] = {"schemes"};
-constexpr const char* kOnnxruntimes[] = {"nodes_to_exclude", "nodes_to_quantize", "TensorQuantOverrides",
-                                         "extra_options",    "quantization",      "options"};
+constexpr const char* kOnnxruntimes[] = {"nodes_to_exclude",
+                                         "nodes_to_quantize",
+                                         "op_types_to_quantize",
+                                         "TensorQuantOverrides",
+                                         "extra_options",
+                                         "quantization",
+                                         "options"};
 constexpr const char* kNncfs[] = {"ignored_scope", "ignored_scopes", "names", "patterns", "types", "subgraphs"};
 constexpr const char* kAimets[] = {"encodings", "activation_encodings", "param_encodings"};
 constexpr const char* kQuarks[] = {"exclude", "layer_type_config", "specific_layer_config"};

@@ -22,11 +22,25 @@ using namespace internal;
 
 constexpr int kMostRounds = 20;  // a layer in float may cost its neighbours their rule
 
+// The operator's first rule that takes these types, null for any; else its first. Null: it has none.
+const TargetRule* rule_of(const Target& target, std::string_view op, const DataType* activations,
+                          const DataType* weights) {
+  const auto takes = [](const std::vector<DataType>& types, const DataType* type) {
+    return !type || types.empty() || std::ranges::count(types, *type) > 0;
+  };
+  const TargetRule* first = nullptr;
+  for (const TargetRule& rule : target.rules) {
+    if (std::ranges::count(rule.ops, op) == 0) continue;
+    if (takes(rule.activations, activations) && takes(rule.weights, weights)) return &rule;
+    if (!first) first = &rule;
+  }
+  return first;
+}
+
 // The rule for most of the weights: of convolutions, else of products.
-const TargetRule& main_rule(const Target& target) {
+const TargetRule& main_rule(const Target& target, const DataType* activations, const DataType* weights) {
   for (const char* op : {"Conv", "MatMul", "Gemm"})
-    for (const TargetRule& rule : target.rules)
-      if (std::ranges::count(rule.ops, op) > 0) return rule;
+    if (const TargetRule* rule = rule_of(target, op, activations, weights)) return *rule;
   throw Error(Code::kUsage, fmt::format("[target] {} found, which computes no convolution or product in integers; "
                                         "--mode float16 or another target expected",
                                         target.name));
@@ -87,9 +101,8 @@ void take_weights_of_their_own(QuantizeOptions& options, const Target& target, c
                                const GraphView& view) {
   for (const Node& node : model.graph.nodes) {
     if (!has(node, kProduct) || node.inputs.size() < 2 || !view.constant(node.inputs[1])) continue;
-    const auto rule = std::ranges::find_if(
-        target.rules, [&](const TargetRule& r) { return std::ranges::count(r.ops, node.op_type) > 0; });
-    if (rule == target.rules.end() || rule->per_channel || !options.per_channel) continue;
+    const TargetRule* rule = rule_of(target, node.op_type, &options.activation_type, &options.weight_type);
+    if (!rule || rule->per_channel || !options.per_channel) continue;
     auto& own = options.tensor_overrides[node.inputs[1]];
     if (own.empty()) own.emplace_back().per_channel = false;
   }
@@ -133,8 +146,9 @@ void internal::require_fixed_shapes(const Model& model, const Target& target) {
 }
 
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
-  const TargetRule& rule = main_rule(target);
   const auto is_named = [&](std::string_view field) { return std::ranges::count(named, field) > 0; };
+  const TargetRule& rule = main_rule(target, is_named("activation_type") ? &options.activation_type : nullptr,
+                                     is_named("weight_type") ? &options.weight_type : nullptr);
   take_type(options.activation_type, rule.activations, is_named("activation_type"), "activations", target);
   take_type(options.weight_type, rule.weights, is_named("weight_type"), "weights", target);
   if (!is_named("per_channel")) options.per_channel = rule.per_channel;

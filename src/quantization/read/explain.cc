@@ -5,6 +5,7 @@
 
 #include <unordered_set>
 
+#include "model/bodies.h"
 #include "model/op_traits.h"
 #include "quantization/plan/layer_names.h"
 #include "quantization/read/layer_form.h"
@@ -183,11 +184,19 @@ std::vector<LayerReport> explain(const Model& model) {
   return reports;
 }
 
-QuantizedForm quantized_form(const Model& model) {
+namespace {
+
+struct Kinds {
+  bool qdq = false, qoperator = false, dynamic = false, weights = false, halves = false;
+};
+
+// Of the graph and the bodies in it.
+void count_forms(const Model& model, QuantizedForm& result, Kinds& kinds) {
   LayerForms forms(model);
-  QuantizedForm result;
-  bool qoperator = false, dynamic = false, halves = false, weights = false, qdq = false;
   for (const Node& n : model.graph.nodes) {
+    for (const Attribute& a : n.attributes)
+      if (const auto* opaque = std::get_if<OpaqueAttribute>(&a.value))
+        for (const Model& body : internal::parse_bodies(*opaque, model.opsets)) count_forms(body, result, kinds);
     result.quantize_nodes += is_quantize(n);
     result.dequantize_nodes += is_dequantize(n);
     result.operators += is_quantized_operator(n);
@@ -196,21 +205,29 @@ QuantizedForm quantized_form(const Model& model) {
     ++result.layers[std::string(to_string(form.scheme))];
     bool is_operator = is_quantized_operator(n);
     if (form.scheme == Scheme::kInt8 || form.scheme == Scheme::kInt8wInt16a)
-      (is_operator ? qoperator : forms.input(n.inputs[0]).dequantize_linear ? qdq : qoperator) = true;
-    dynamic = dynamic || form.scheme == Scheme::kInt8Dynamic;
-    weights = weights || form.scheme == Scheme::kInt8Weights || form.scheme == Scheme::kInt4Weights;
-    halves = halves || form.scheme == Scheme::kFloat16;
+      (is_operator ? kinds.qoperator : forms.input(n.inputs[0]).dequantize_linear ? kinds.qdq : kinds.qoperator) = true;
+    kinds.dynamic |= form.scheme == Scheme::kInt8Dynamic;
+    kinds.weights |= form.scheme == Scheme::kInt8Weights || form.scheme == Scheme::kInt4Weights;
+    kinds.halves |= form.scheme == Scheme::kFloat16;
   }
+}
+
+}  // namespace
+
+QuantizedForm quantized_form(const Model& model) {
+  QuantizedForm result;
+  Kinds kinds;
+  count_forms(model, result, kinds);
   auto add = [&](bool holds, const char* name) {
     if (!holds) return;
     if (!result.form.empty()) result.form.push_back('+');
     result.form.append(name);
   };
-  add(qdq || (result.quantize_nodes > 0 && !qoperator), "qdq");
-  add(qoperator, "qoperator");
-  add(dynamic, "dynamic");
-  add(weights, "weights");
-  add(halves, "float16");
+  add(kinds.qdq || (result.quantize_nodes > 0 && !kinds.qoperator), "qdq");
+  add(kinds.qoperator, "qoperator");
+  add(kinds.dynamic, "dynamic");
+  add(kinds.weights, "weights");
+  add(kinds.halves, "float16");
   if (result.form.empty()) result.form = "float";
   return result;
 }
