@@ -256,6 +256,12 @@ ValueInfo value_info_from(const onnx::ValueInfoProto& v) {
   return info;
 }
 
+// Of several of one name the runtime takes the first.
+void drop_overruled(std::vector<Initializer>& initializers) {
+  std::unordered_set<std::string> seen;
+  std::erase_if(initializers, [&](const Initializer& i) { return !seen.insert(i.name).second; });
+}
+
 }  // namespace
 
 Initializer initializer_from(onnx::TensorProto proto) {
@@ -265,16 +271,6 @@ Initializer initializer_from(onnx::TensorProto proto) {
   std::string name = proto.name();
   return {std::move(name), tensor_from(proto, none)};
 }
-
-namespace {
-
-// Of several of one name the runtime takes the first.
-void drop_overruled(std::vector<Initializer>& initializers) {
-  std::unordered_set<std::string> seen;
-  std::erase_if(initializers, [&](const Initializer& i) { return !seen.insert(i.name).second; });
-}
-
-}  // namespace
 
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto) {
   OpaqueAttribute opaque{proto.SerializeAsString(), {}};

@@ -253,8 +253,7 @@ const Task& task_of_study(std::string_view name) {
 }
 
 const Task& task_named(std::string_view name) {
-  const auto row = std::ranges::find(rows(), name, &Task::name);
-  if (row != rows().end()) return *row;
+  if (const Task& task = task_of_study(name); !task.name.empty()) return task;
   std::vector<std::string> names;
   for (const Task& task : rows()) names.emplace_back(task.name);
   throw Error(Code::kUsage, fmt::format("[task] --task {} found; one of {} expected{}", name, fmt::join(names, ", "),

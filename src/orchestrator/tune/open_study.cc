@@ -61,8 +61,8 @@ void warn_of_other_machine(const Inputs& in, const StudyHeader& found, const Stu
     const std::string was = before.value(fact, nlohmann::json()).dump(), is = here.value(fact, nlohmann::json()).dump();
     if (was != is)
       in.env.log(LogLevel::kWarning,
-                 fmt::format("{} {} found; {} expected, which the latencies of the study so far are "
-                             "of: they cannot be compared; give another --output",
+                 fmt::format("{} {} found; {} expected, as when the study measured its latencies so far: new ones "
+                             "cannot be compared with them; give another --output",
                              fact, is, was));
   }
 }
@@ -94,12 +94,13 @@ OpenStudy read_study(const Inputs& in) {
 OpenStudy open_study(const Inputs& in) {
   const TuneOptions& o = in.options;
   if (!o.resume) remove_study(o.output);
-  OpenStudy open{Study::open(study_file(in), header_of(in)),
+  const StudyHeader header = header_of(in);
+  OpenStudy open{Study::open(study_file(in), header),
                  {.objectives = o.search.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
   if (!o.config.empty()) write_file_atomic(o.output / kConfigFile, o.config);
   if (const size_t trials = open.study.trials().size(); trials > 0)
     in.env.log(LogLevel::kInfo, fmt::format("going on after {} trials", trials));
-  warn_of_other_machine(in, open.study.header(), header_of(in));
+  warn_of_other_machine(in, open.study.header(), header);
   if (const auto before = notes::kEnding.in(open.study)) open.ending.wall_seconds = before->wall_seconds;
   if (in.fewer_samples && !notes::kFewerSamples.is_in(open.study))
     notes::kFewerSamples.add(open.study, *in.fewer_samples);

@@ -67,11 +67,11 @@ void validate_options(const Model& model, const QuantizeOptions& options) {
     throw Error(Code::kUsage, fmt::format("[quantize] block_size {} found; 0 or more expected", options.block_size));
   if (options.block_size > 0 && options.power_of_two_scales)
     throw Error(Code::kUsage, "[quantize] block_size with power_of_two_scales found; one of them expected");
-  constexpr float kLargestHalf = 65504;
-  if (const float most = options.float16.max_finite_val; !(most > 0 && most <= kLargestHalf))
+  const float largest = QuantizeOptions().float16.max_finite_val;
+  if (const float most = options.float16.max_finite_val; !(most > 0 && most <= largest))
     throw Error(Code::kUsage, fmt::format("[quantize] {} as the largest value of float16 found (--float16-max, "
-                                          "max_finite_val); a number above 0, and 65504 at most, expected",
-                                          most));
+                                          "max_finite_val); a number above 0, and {} at most, expected",
+                                          most, largest));
   validate_overrides(model, options);
   QuantizeOptions of_all_schemes = options;
   of_all_schemes.per_channel = false;  // needs no opset of dynamic layers; quantize() asks for static ones
