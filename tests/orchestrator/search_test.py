@@ -288,6 +288,16 @@ class SearchTest(unittest.TestCase):
             done = models.seqto("quantize", models.DIGITS, "--mode", "weights", "--weight-bits", 2, "--int4-format", form, "-o", self.dir / "out")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"2 bits in the format {form}", done.stderr)
+        # A tied table keeps 8 bits, and comes first.
+        nodes = [models.node("Gather", ["table", "ids"], ["h"]), models.node("Transpose", ["table"], ["t"], perm=[1, 0]),
+                 models.node("MatMul", ["h", "t"], ["y"])]
+        tied = models.save(self.dir / "tied.onnx", nodes, [("ids", [1, 8])], [("y", [1, 8, 96])], [("table", models.weight(96, 64))])
+        model = onnx.load(tied)
+        model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+        onnx.save(model, tied)
+        done = models.seqto("quantize", tied, "--mode", "weights", "--weight-bits", 2, "--int4-format", "qdq", "-o", self.dir / "out")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("2 bits in the format qdq", done.stderr)
 
     def test_budgets_keep_a_reserve_for_the_report(self):
         summary, all_trials, _ = self.tune("few", *SIZE, "--max-evaluations", 30, "--max-front", 5)

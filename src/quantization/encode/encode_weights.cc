@@ -86,7 +86,10 @@ class Encoder {
   }
 
   Encoding run(Scheme scheme, const LayerSet& layers) {
-    if (scheme == Scheme::kInt4Weights) find_unlike(layers);
+    if (scheme == Scheme::kInt4Weights) {
+      validate_low_bits(layerwise_.common().weight_only);  // before a newer opset is asked for in vain
+      find_unlike(layers);
+    }
     for (const Node& node : model_.graph.nodes) {
       if (!layers.contains(node.name)) continue;
       if (scheme == Scheme::kFloat16) encode_halves(node);
