@@ -75,7 +75,7 @@ def tuned(model, data, strategy, out, schemes, *flags):
 
 
 def filled(model, data, out, schemes, budgets):
-    """What `chain` selects within each budget; and its front."""
+    """What `chain` selects within each budget, (bytes, path), where it can be met."""
     kept = out / "filled"
     kept.mkdir(exist_ok=True)
     least = min(path.stat().st_size for path in (out / "front").iterdir())
@@ -84,7 +84,8 @@ def filled(model, data, out, schemes, budgets):
         if not path.exists() and not KEPT:
             summary = tune(model, data, OURS, out, schemes, "--max-front", 6, "--max-size", budget)
             shutil.copy(out / summary["selected_file"], path)
-    return sorted((path.stat().st_size, path) for of in ("front", "filled") for path in (out / of).iterdir())
+    found = {int(path.stem): (path.stat().st_size, path) for path in kept.iterdir()}
+    return {budget: point for budget, point in found.items() if point[0] <= budget}
 
 
 def budgets_of(study):
@@ -130,7 +131,7 @@ def rows_of(name, folder):
 
     def add(side, out, schemes, points):
         ours = filled(source, data, out, schemes, [size for size, _ in points])
-        pairs = [(within(ours, size), point) for size, point in points]
+        pairs = [(ours.get(size), point) for size, point in points]
         for mine, their in pairs:
             say(f"{name:13} {side:26} {their[0]:9} {judge.losses(their[1]).mean():.3g}   ours "
                 + (f"{mine[0]:9} {judge.losses(mine[1]).mean():.3g}" if mine else "none"))

@@ -217,7 +217,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   if (const std::string said = weights_without_scheme(made.float_model, before); f.mode != "float16" && !said.empty())
     context.env.log(LogLevel::kWarning, said);
   if (bench.runner)  // it now runs what was made, and with the runtime's optimizations
-    for (const Model* model : {&made.float_model, &made.model})
+    for (const Model* model : {&made.given, &made.float_model, &made.model})
       if (may_end_process(*model, f.device.device))
         bench.runner = safe_runner_for(*model, f.data, f.device.device, f.device.options, context);
   const auto check = self_check(made, file, bench, judged, context.env);

@@ -119,13 +119,13 @@ std::optional<SelfCheck> self_check(const Quantized& made, const std::filesystem
   // Neither is a failure of the command, whose file is written.
   const char* refused = "is not compared with float";
   try {
-    const Outputs wanted = reference_outputs(made.float_model, run);
+    const Outputs wanted = reference_outputs(made.given, run);
     refused = "does not run here";  // written for another runtime than this
     const Outputs found = outputs_like(wanted, *bench.runner->load(made.model), run);
-    const FirstAnswer first{.outputs = first_answer(wanted, made.float_model, run),
+    const FirstAnswer first{.outputs = first_answer(wanted, made.given, run),
                             .sample = bench.data->read(on.samples.front()),
                             .model = file};
-    judge(check, find_reading({}, made.float_model, first).task->loss, wanted, found);
+    judge(check, find_reading({}, made.given, first).task->loss, wanted, found);
   } catch (const Error& error) {
     if (error.code() != Code::kInvalidInput) throw;
     check.text = fmt::format("{}: {}", refused, error.what());

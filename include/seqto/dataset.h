@@ -68,6 +68,8 @@ struct Sample {
   // Where it stands: samples of one sequence (a file) follow each other by their positions. What is between two of them
   // was left out by the choice of samples.
   int64_t sequence = 0, position = 0;
+  // The file that it is a window of, as others may be; -1: it stands alone. Intervals take those of one as alike.
+  int64_t source = -1;
   // What the model answered where the data came from, by output name; empty: not known.
   std::vector<Initializer> expected;
 };
@@ -88,7 +90,8 @@ class Dataset {
   virtual SampleKind kind(int64_t index) const;
   // Numbers made up by shape: sizes and latencies mean something, losses and ranges do not.
   virtual bool is_random() const { return false; }
-  // SHA-256 over names, sizes, labels and preprocessing: tells one data set from another cheaply.
+  // SHA-256 over names, sizes, labels, preprocessing and pieces of the contents: tells one data set from another
+  // without reading all of it.
   virtual std::string fingerprint() const = 0;
 };
 

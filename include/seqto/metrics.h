@@ -158,6 +158,9 @@ struct Measurement {
   std::optional<WorstOutput> worst_output;  // nothing where nmse is of one output
   std::map<std::string, double> metrics;
   std::set<std::string> lower_is_better;  // those of them that are errors
+  // Which samples are alike, and drawn together for intervals and differences: of blocks_of(). To be set before what
+  // follows is measured; empty: all stand alone.
+  Blocks blocks;
   // Of losses and metrics, by name.
   std::map<std::string, Interval> intervals;
   // What pairs two candidates by sample, to six digits: "kl", "top1_disagreement", losses asked for; "other_shape" (1:
@@ -299,6 +302,7 @@ struct Truth {
   std::optional<std::vector<Box>> boxes;  // absent: not known
   std::optional<std::string> transcript;  // absent: not known
   std::vector<int64_t> tokens;            // that the sample consists of: each is the truth of the position before it
+  Origin origin;
 };
 Truth truth_of(const Sample& sample);
 
@@ -320,7 +324,7 @@ struct Answers {
 struct Score {
   double value = 0;
   // How far it can be trusted. Either the samples' own values, where it is their mean; or what it is on resamples of
-  // the samples, as for_each_resample() draws them, as many for all models; or nothing.
+  // the samples, as for_each_resample() draws them by the blocks of their origins, as many for all models; or nothing.
   std::vector<double> samples, replicates;
 };
 

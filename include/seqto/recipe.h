@@ -117,6 +117,7 @@ bool rewrites(const Recipe& recipe);
 
 struct Quantized {
   Model model;
+  Model given;                                 // the float model as it came
   Model float_model;                           // rewritten
   QuantizeOptions options;                     // with the layers that smoothing added among `exclude`
   bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files

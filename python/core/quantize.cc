@@ -163,7 +163,7 @@ Quantized without_data(const QuantizeCall& call, const Env& env, const Refusal& 
                 "ranges, or mode='weights', which needs none");
   if (!call.ranges) return quantize_model(call.model, "", recipe, {}, env, refusal);
   Quantizer quantizer(call.model, *call.ranges, recipe.quantize);
-  Quantized made{.float_model = call.model, .options = recipe.quantize};
+  Quantized made{.given = call.model, .float_model = call.model, .options = recipe.quantize};
   made.model =
       recipe.everywhere ? quantizer.quantize_excluding({}, *recipe.everywhere) : quantizer.quantize(recipe.plan);
   made.deviations = quantizer.deviations();

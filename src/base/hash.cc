@@ -5,7 +5,10 @@
 #include <nettle/version.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <vector>
 
 #include "base/files.h"
 
@@ -35,6 +38,17 @@ std::string sha256_file(const std::filesystem::path& path) {
 std::string xxh3_hex(std::span<const std::byte> bytes) {
   XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string xxh3_of_pieces(const std::filesystem::path& path) {
+  constexpr size_t kPiece = 4096;
+  const MappedFile file(path);
+  const std::span<const std::byte> all = file.bytes();
+  if (all.size() <= 3 * kPiece) return xxh3_hex(all);
+  std::vector<std::byte> pieces;
+  for (const size_t begin : {size_t{0}, (all.size() - kPiece) / 2, all.size() - kPiece})
+    std::ranges::copy(all.subspan(begin, kPiece), std::back_inserter(pieces));
+  return xxh3_hex(pieces);
 }
 
 }  // namespace seqto

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 
 #include "base/random.h"
 #include "seqto/statistics.h"
@@ -19,14 +20,52 @@ double quantile(std::vector<double> values, double q) {
   return values[below] + (values[above] - values[below]) * (position - static_cast<double>(below));
 }
 
-void for_each_resample(size_t size, int resamples, const std::function<void(std::span<const double>)>& visit) {
-  std::mt19937_64 engine(size);
+namespace {
+
+// The indices of each block, in the order in which blocks begin.
+std::vector<std::vector<size_t>> members_of(const Blocks& blocks, size_t size) {
+  std::vector<std::vector<size_t>> members;
+  std::unordered_map<int64_t, size_t> numbers;
+  for (size_t i = 0; i < size; ++i) {
+    const bool alone = blocks.size() != size;
+    const size_t block = alone ? i : numbers.emplace(blocks[i], members.size()).first->second;
+    if (block == members.size()) members.emplace_back();
+    members[block].push_back(i);
+  }
+  return members;
+}
+
+}  // namespace
+
+void for_each_resample(size_t size, int resamples, const std::function<void(std::span<const double>)>& visit,
+                       const Blocks& blocks) {
+  const std::vector<std::vector<size_t>> members = members_of(blocks, size);
+  std::mt19937_64 engine(members.size());
   std::vector<double> counts(size);
   for (int resample = 0; resample < resamples; ++resample) {
     std::ranges::fill(counts, 0.0);
-    for (size_t i = 0; i < size; ++i) ++counts[internal::below(size, engine)];
+    for (size_t drawn = 0; drawn < members.size(); ++drawn)
+      for (const size_t i : members[internal::below(members.size(), engine)]) ++counts[i];
     visit(counts);
   }
+}
+
+Blocks blocks_of(std::span<const Origin> origins) {
+  constexpr size_t kFewest = 20;  // a bootstrap of fewer blocks is too narrow
+  const size_t most = (origins.size() + kFewest - 1) / kFewest;
+  std::vector<size_t> order(origins.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return std::pair(origins[i].source, origins[i].position); });
+  Blocks blocks(origins.size());
+  int64_t block = -1;
+  size_t held = 0;  // by the block
+  for (size_t k = 0; k < order.size(); ++k) {
+    const int64_t source = origins[order[k]].source;
+    const bool goes_on = k > 0 && source >= 0 && source == origins[order[k - 1]].source && held < most;
+    held = goes_on ? held + 1 : 1;
+    blocks[order[k]] = block += goes_on ? 0 : 1;
+  }
+  return block + 1 == std::ssize(blocks) ? Blocks() : blocks;
 }
 
 Interval percentile_interval(std::span<const double> replicates) {
@@ -34,31 +73,32 @@ Interval percentile_interval(std::span<const double> replicates) {
   return {quantile(values, 0.025), quantile(values, 0.975)};
 }
 
-std::vector<std::vector<double>> resampled_means(std::span<const std::vector<double>> columns) {
+std::vector<std::vector<double>> resampled_means(std::span<const std::vector<double>> columns, const Blocks& blocks) {
   std::vector<std::vector<double>> means(columns.size());
   if (columns.empty() || columns[0].empty()) return means;
   const size_t size = columns[0].size();
   constexpr int kResamples = 2000;
-  for_each_resample(size, kResamples, [&](std::span<const double> counts) {
+  const auto visit = [&](std::span<const double> counts) {
+    const double drawn = std::accumulate(counts.begin(), counts.end(), 0.0);
     for (size_t c = 0; c < columns.size(); ++c) {
       assert(columns[c].size() == size);
-      const double sum = std::inner_product(counts.begin(), counts.end(), columns[c].begin(), 0.0);
-      means[c].push_back(sum / static_cast<double>(size));
+      means[c].push_back(std::inner_product(counts.begin(), counts.end(), columns[c].begin(), 0.0) / drawn);
     }
-  });
+  };
+  for_each_resample(size, kResamples, visit, blocks);
   return means;
 }
 
-std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns) {
+std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> columns, const Blocks& blocks) {
   std::vector<Interval> intervals;
-  for (const std::vector<double>& means : resampled_means(columns))
+  for (const std::vector<double>& means : resampled_means(columns, blocks))
     intervals.push_back(means.empty() ? Interval{} : percentile_interval(means));
   return intervals;
 }
 
-Interval bootstrap_mean(std::span<const double> values) {
+Interval bootstrap_mean(std::span<const double> values, const Blocks& blocks) {
   const std::vector<double> column(values.begin(), values.end());
-  return bootstrap_means(std::span(&column, 1))[0];
+  return bootstrap_means(std::span(&column, 1), blocks)[0];
 }
 
 double mcnemar(int64_t first, int64_t second) {

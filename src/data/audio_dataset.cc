@@ -154,14 +154,16 @@ class AudioDataset : public Dataset {
             .label = file.label,
             .name = is_cut(file) ? fmt::format("{}[{}]", file.name, window) : file.name,
             .sequence = static_cast<int64_t>(number),
-            .position = window};
+            .position = window,
+            .source = is_cut(file) ? static_cast<int64_t>(number) : -1};
   }
 
   std::string fingerprint() const override {
     const AudioWindows& w = form_.windows;
     std::string text = fmt::format("audio {} {} {} {} {}{}{}\n", w.window, w.hop, w.lead, w.rate, form_.channels,
                                    w.log_mel ? " log-mel" : "", w.normalize ? " normalized" : "");
-    for (const AudioFile& f : files_) text += fmt::format("{}\t{}\t{}\n", f.name, f.size_bytes, f.label);
+    for (const AudioFile& f : files_)
+      text += fmt::format("{}\t{}\t{}\t{}\n", f.name, f.size_bytes, xxh3_of_pieces(f.path), f.label);
     for (const auto& [file, window] : places_) text += fmt::format("{} {}\n", file, window);
     return sha256_hex(text);
   }

@@ -92,7 +92,9 @@ class Batches : public Dataset {
   Sample read(int64_t index) const override {
     std::vector<Sample> items;
     for (int64_t i = index * batch_; i < (index + 1) * batch_; ++i) items.push_back(data_->read(i));
-    Sample sample{.name = fmt::format("{} to {}", items.front().name, items.back().name), .position = index};
+    Sample sample{.name = fmt::format("{} to {}", items.front().name, items.back().name),
+                  .position = index,
+                  .source = items.front().source};
     for (size_t input = 0; input < items[0].inputs.size(); ++input) {
       const Tensor& one = items[0].inputs[input];
       sample.inputs.push_back(one.dims().empty() ? one : joined(items, input));

@@ -42,9 +42,15 @@ struct Filled {
   TokenRole role;
 };
 
+// The tokens of a sample, and the file that they are a window of; -1: a line.
+struct Text {
+  Tokens tokens;
+  int64_t file = -1;
+};
+
 class TextDataset : public Dataset {
  public:
-  TextDataset(std::vector<Tokens> samples, std::vector<Filled> inputs, std::string fingerprint)
+  TextDataset(std::vector<Text> samples, std::vector<Filled> inputs, std::string fingerprint)
       : samples_(std::move(samples)), inputs_(std::move(inputs)), fingerprint_(std::move(fingerprint)) {}
 
   int64_t size() const override { return std::ssize(samples_); }
@@ -52,13 +58,14 @@ class TextDataset : public Dataset {
   std::string fingerprint() const override { return fingerprint_; }
 
   Sample read(int64_t index) const override {
-    Sample sample{.name = std::to_string(index), .position = index};
-    for (const auto& [input, role] : inputs_) sample.inputs.push_back(token_input(input, role, samples_.at(index)));
+    const auto& [tokens, file] = samples_.at(index);
+    Sample sample{.name = std::to_string(index), .position = index, .source = file};
+    for (const auto& [input, role] : inputs_) sample.inputs.push_back(token_input(input, role, tokens));
     return sample;
   }
 
  private:
-  std::vector<Tokens> samples_;
+  std::vector<Text> samples_;
   std::vector<Filled> inputs_;
   std::string fingerprint_;
 };
@@ -77,25 +84,30 @@ std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInf
 }
 
 // Of each file in turn; what is left at its end where it is two tokens, or the model takes any number.
-std::vector<Tokens> windows(const std::vector<Tokens>& texts, size_t length, bool whole) {
-  std::vector<Tokens> result;
-  for (const Tokens& text : texts)
+std::vector<Text> windows(const std::vector<Tokens>& texts, size_t length, bool whole) {
+  std::vector<Text> result;
+  for (size_t file = 0; file < texts.size(); ++file) {
+    const Tokens& text = texts[file];
     for (size_t begin = 0; begin < text.size(); begin += length) {
       const size_t count = std::min(length, text.size() - begin);
       if (count < 2 || (whole && count < length)) break;
       const auto first = text.begin() + static_cast<ptrdiff_t>(begin);
-      result.emplace_back(first, first + static_cast<ptrdiff_t>(count));
+      result.push_back({{first, first + static_cast<ptrdiff_t>(count)}, static_cast<int64_t>(file)});
     }
+  }
   return result;
 }
 
-std::vector<Tokens> cut_off(std::vector<Tokens> texts, size_t length) {
+std::vector<Text> cut_off(std::vector<Tokens> texts, size_t length) {
+  std::vector<Text> result;
   for (Tokens& text : texts) {
-    if (text.size() <= length) continue;
-    text[length - 1] = text.back();  // the token that ends it
-    text.resize(length);
+    if (text.size() > length) {
+      text[length - 1] = text.back();  // the token that ends it
+      text.resize(length);
+    }
+    result.push_back({std::move(text)});
   }
-  return texts;
+  return result;
 }
 
 std::string least_text(bool lines, size_t tokens) {
@@ -132,15 +144,15 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
   if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");
   Tokenized found = tokenized(path, files, options.text.tokenizer);
   const bool whole = fixed > 0 && !masked;
-  std::vector<Tokens> all = found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, whole);
+  std::vector<Text> all = found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, whole);
   if (found.lines && whole)
     fail(path, fmt::format("lines of text, and a model of {} tokens without an attention_mask", fixed),
          "one expected, which hides what is filled up; export the model with an open length");
-  std::vector<Tokens> samples;
+  std::vector<Text> samples;
   for (const int64_t i : select(std::ssize(all), options)) samples.push_back(std::move(all[static_cast<size_t>(i)]));
   if (samples.empty()) fail(path, "no sample", least_text(found.lines, whole ? length : 2));
   std::string print = fmt::format("text {}\n", length);
-  for (const Tokens& sample : samples) print += fmt::format("{}\n", fmt::join(sample, " "));
+  for (const Text& sample : samples) print += fmt::format("{}\n", fmt::join(sample.tokens, " "));
   return std::make_unique<TextDataset>(std::move(samples), filled, sha256_hex(print));
 }
 

@@ -301,12 +301,14 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
   const Outputs form = reference.rows > 0 ? reference.without_rows() : reading ? no_rows_of(*reading) : Outputs();
   auditor.runtime = auditor.exact = auditor.saturating = form;
   std::vector<int64_t> labels;
+  std::vector<Origin> origins;
   int64_t done = 0;
   for (const int64_t index : samples) {
     env.stop_if_cancelled("audit");
     const Sample sample = data.read(index);
     auditor.add(sample);
     if (data.has_labels()) labels.push_back(sample.label);
+    origins.push_back({sample.source, sample.position});
     env.progress({"audit", ++done, static_cast<int64_t>(samples.size()), ""});
   }
   Audit result;
@@ -316,6 +318,7 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
   result.random_inputs = data.is_random();
   const Outputs& compared = reference.rows > 0 ? reference : auditor.runtime;
   if (reading) result.loss = reading->task->loss;
+  for (Measurement* of : {&result.runtime, &result.exact, &result.saturating}) of->blocks = blocks_of(origins);
   measure_outputs(result.runtime, compared, auditor.runtime, labels);
   measure_outputs(result.exact, compared, auditor.exact, labels);
   measure_outputs(result.saturating, compared, auditor.saturating, labels);

@@ -70,6 +70,7 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
   });
   Outputs reference;
   std::vector<int64_t> labels;
+  std::vector<Origin> origins;
   for (const int64_t index : samples) {
     env.stop_if_cancelled("audit");
     const Sample sample = data.read(index);
@@ -85,6 +86,7 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
     }
     append_outputs(reference, answer, "[audit]", sample.counted);
     if (data.has_labels()) labels.push_back(sample.label);
+    origins.push_back({sample.source, sample.position});
     env.progress({"audit", ++result.samples, static_cast<int64_t>(samples.size()), ""});
   }
   result.runner = runner.description();
@@ -122,6 +124,7 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
     Quantizer quantizer(model, {}, options);
     const Model half = infer_shapes(quantizer.quantize(plan));
     NodeByNode rounded(half, runner);
+    measurement.blocks = blocks_of(origins);
     measure_outputs(measurement, reference, outputs_like(reference, rounded, on), labels);
     measurement.size_bytes = serialized_size(half);
   };

@@ -39,7 +39,7 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
     for (const LossField& field : kLossFields)
       for (const Losses& losses : each) columns[std::string(field.name)].push_back(losses.*field.value);
   }
-  LabelledOutputs scored = score(outputs, labels);
+  LabelledOutputs scored = score(outputs, labels, measurement.blocks);
   measurement.metrics = std::move(scored.metrics);
   // Columns of one length share their resamples; samples without a label make the labelled ones shorter.
   for (auto* group : {&columns, &scored.hits}) {
@@ -50,7 +50,7 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
       names.push_back(name);
       values.push_back(column);
     }
-    const std::vector<Interval> intervals = bootstrap_means(values);
+    const std::vector<Interval> intervals = bootstrap_means(values, measurement.blocks);
     for (size_t i = 0; i < names.size(); ++i) measurement.intervals[names[i]] = intervals[i];
   }
   std::set<std::string> kept(paired.begin(), paired.end());
@@ -73,7 +73,7 @@ void measure_task(Measurement& measurement, const Metrics& metrics, const Answer
     measurement.metrics[name] = score.value;
     if (!metric->higher_is_better()) measurement.lower_is_better.insert(name);
     if (!score.samples.empty()) {
-      if (all_finite(score.samples)) measurement.intervals[name] = bootstrap_mean(score.samples);
+      if (all_finite(score.samples)) measurement.intervals[name] = bootstrap_mean(score.samples, measurement.blocks);
       measurement.samples[name] = std::move(score.samples);
     } else if (!score.replicates.empty() && all_finite(score.replicates)) {
       measurement.intervals[name] = percentile_interval(score.replicates);
@@ -101,7 +101,7 @@ PairedFigure::PairedFigure(std::span<const Measurement* const> of, const std::st
   for (const auto& [size, members] : of_one_size) {
     std::vector<std::vector<double>> columns;
     for (size_t i : members) columns.push_back(of[i]->samples.at(name));
-    std::vector<std::vector<double>> means = resampled_means(columns);
+    std::vector<std::vector<double>> means = resampled_means(columns, of[members[0]]->blocks);
     for (size_t k = 0; k < members.size(); ++k) resampled_[members[k]] = std::move(means[k]);
   }
 }

@@ -57,11 +57,13 @@ void ScoredPair::append(const Sample& sample, std::span<const Tensor> reference,
   append(candidate_, sample, answers_among(candidate, names_.candidate));
   if (!metrics_.empty()) truths_.push_back(truth_of(sample));
   if (labelled_) labels_.push_back(sample.label);
+  origins_.push_back({sample.source, sample.position});
 }
 
 std::pair<Measurement, Measurement> ScoredPair::measured(const Env& env) const {
   require_one_form(reference_.outputs, candidate_.outputs);
   std::pair<Measurement, Measurement> both;
+  both.first.blocks = both.second.blocks = blocks_of(origins_);
   measure_outputs(both.first, reference_.outputs, reference_.outputs, labels_);
   measure_outputs(both.second, reference_.outputs, candidate_.outputs, labels_);
   measure_task(both.first, metrics_, reference_.all, reference_.all, truths_);

@@ -44,6 +44,7 @@ class ScoredPair {
   Reading reading_;
   Side reference_, candidate_;
   std::vector<int64_t> labels_;
+  std::vector<Origin> origins_;
   std::vector<Truth> truths_;
 };
 

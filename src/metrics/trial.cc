@@ -83,6 +83,7 @@ void write_measurement(Json& json, const Measurement& measurement) {
   if (!measurement.lower_is_better.empty()) json["lower_is_better"] = measurement.lower_is_better;
   for (const auto& [name, interval] : measurement.intervals)
     json["intervals"][name] = {number_to_json(interval.low), number_to_json(interval.high)};
+  if (!measurement.blocks.empty()) json["blocks"] = measurement.blocks;
   write_columns(json, "samples", measurement.samples);
   write_columns(json, "replicates", measurement.replicates);
 }
@@ -111,6 +112,7 @@ Measurement read_measurement(const Json& json) {
     for (const auto& [name, ends] : json["intervals"].items())
       measurement.intervals[name] = {number_from_json(ends.at(0)), number_from_json(ends.at(1))};
   if (json.contains("lower_is_better")) json["lower_is_better"].get_to(measurement.lower_is_better);
+  if (json.contains("blocks")) json["blocks"].get_to(measurement.blocks);
   measurement.samples = read_columns(json, "samples");
   measurement.replicates = read_columns(json, "replicates");
   return measurement;

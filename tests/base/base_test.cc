@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "base/extremes.h"
@@ -52,6 +54,54 @@ TEST(Statistics, BootstrapIntervalIsTheSameAgain) {
   EXPECT_EQ(bootstrap_mean(values), bootstrap_mean(values));
   EXPECT_EQ(bootstrap_mean(std::vector<double>{3}), (Interval{3, 3}));
   EXPECT_EQ(bootstrap_mean({}), (Interval{0, 0}));
+}
+
+// 30 files of 8 windows, of one file nearly the same value: as if there were 30 values.
+TEST(Statistics, WindowsOfOneFileAreDrawnTogether) {
+  std::mt19937_64 engine(5);
+  std::normal_distribution<double> files, windows(0, 0.1);
+  int alone = 0, together = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<double> values;
+    std::vector<Origin> origins;
+    for (int file = 0; file < 30; ++file) {
+      const double mean = files(engine);
+      for (int window = 0; window < 8; ++window) {
+        values.push_back(mean + windows(engine));
+        origins.push_back({file, window});
+      }
+    }
+    alone += bootstrap_mean(values).holds(0);
+    together += bootstrap_mean(values, blocks_of(origins)).holds(0);
+  }
+  EXPECT_LT(alone, 130);
+  EXPECT_GE(together, 180);
+  EXPECT_LE(together, 198);
+}
+
+TEST(Statistics, BlocksFollowEachOtherInTheirFile) {
+  EXPECT_EQ(blocks_of({}), Blocks());
+  EXPECT_EQ(blocks_of(std::vector<Origin>{{-1, 0}, {-1, 1}, {3, 0}}), Blocks());
+  // 40 samples: at most 2 a block, in the order of their positions and not of the samples.
+  std::vector<Origin> origins;
+  for (int i = 0; i < 40; ++i) origins.push_back({i < 4 ? 7 : -1, 4 - i});
+  const Blocks blocks = blocks_of(origins);
+  ASSERT_EQ(blocks.size(), 40U);
+  EXPECT_EQ(blocks[3], blocks[2]);
+  EXPECT_EQ(blocks[1], blocks[0]);
+  EXPECT_NE(blocks[2], blocks[1]);
+  EXPECT_EQ(std::set<int64_t>(blocks.begin(), blocks.end()).size(), 38U);
+}
+
+TEST(Statistics, ResamplesOfBlocksDrawThemWhole) {
+  int resamples = 0;
+  const auto visit = [&](std::span<const double> counts) {
+    EXPECT_EQ(counts[0], counts[2]);
+    EXPECT_EQ(counts[0] + counts[1] + counts[3], 3);
+    ++resamples;
+  };
+  for_each_resample(4, 50, visit, {5, 8, 5, 9});
+  EXPECT_EQ(resamples, 50);
 }
 
 TEST(Statistics, McNemarIsTheBinomialTest) {  // scipy.stats.binomtest(1, 10).pvalue ...

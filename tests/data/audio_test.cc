@@ -80,6 +80,7 @@ TEST(Audio, IsCutIntoWindows) {
     EXPECT_EQ(sample.name, "b.wav[" + std::to_string(w) + "]");
     EXPECT_EQ(sample.sequence, 1);
     EXPECT_EQ(sample.position, w);
+    EXPECT_EQ(sample.source, 1);
     for (int64_t i = 0; i < 8; ++i) {
       const int64_t at = w * 5 - 3 + i;
       EXPECT_EQ(sample.inputs[0].values<float>()[i], at < 0 ? 0 : b[at]) << w << " " << i;
@@ -88,6 +89,7 @@ TEST(Audio, IsCutIntoWindows) {
   // What is shorter than a window is filled up.
   const auto padded = open(folder.path / "a.WAV", input({kBatch, {8, ""}}));
   ASSERT_EQ(padded->size(), 1);
+  EXPECT_EQ(padded->read(0).source, -1) << "a whole file";
   EXPECT_EQ(padded->read(0).inputs[0].values<float>()[4], ramp(5)[4]);
   EXPECT_EQ(padded->read(0).inputs[0].values<float>()[5], 0);
   EXPECT_NE(open(folder.path, input({kBatch, kOpen}), {.audio = {.window = 8, .hop = 4, .lead = 3}})->fingerprint(),

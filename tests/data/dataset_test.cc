@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "base/files.h"
 #include "data/pictures.h"
 #include "data/preprocess.h"
 #include "data/select.h"
@@ -107,6 +108,13 @@ TEST(ImageDataset, LabelsGiveTheOrder) {
 
   const std::string fingerprint = data->fingerprint();
   EXPECT_EQ(fingerprint.size(), 64U);
+  EXPECT_EQ(open(folder.path, info, {.labels = labels})->fingerprint(), fingerprint);
+  const std::string bytes = read_file(folder.path / "a.png");
+  std::string other = bytes;
+  other.back() ^= 1;  // as long
+  folder.write("a.png", other);
+  EXPECT_NE(open(folder.path, info, {.labels = labels})->fingerprint(), fingerprint);
+  folder.write("a.png", bytes);
   EXPECT_EQ(open(folder.path, info, {.labels = labels})->fingerprint(), fingerprint);
   folder.write("l.csv", "file,label\nc.png,5\na.png,1\n");
   EXPECT_NE(open(folder.path, info, {.labels = labels})->fingerprint(), fingerprint);

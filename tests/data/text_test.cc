@@ -68,6 +68,10 @@ TEST_F(Text, OfALanguageModelIsCutIntoWindows) {
   write("text/left.out", "b b b");
   const std::vector<std::vector<int64_t>> expected{{3, 4, 5}, {3, 4}, {5, 5}};
   EXPECT_EQ(samples(folder_.path / "text", {ids("input_ids", kOpen)}), expected);
+  const std::vector<ValueInfo> info{ids("input_ids", kOpen)};
+  const auto data = open_dataset(folder_.path / "text", info, options_);
+  EXPECT_EQ(data->read(0).source, data->read(1).source);
+  EXPECT_NE(data->read(1).source, data->read(2).source);
   const std::vector<std::vector<int64_t>> whole{{3, 4, 5}};
   EXPECT_EQ(samples(folder_.path / "text", {ids("input_ids", {3, ""})}), whole) << "the model takes three tokens";
 }
@@ -78,6 +82,8 @@ TEST_F(Text, OfAnEncoderIsALineEach) {
   const std::string file = write("lines.txt", "a b\n\nc a b c a\n");
   const std::vector<std::vector<int64_t>> expected{{1, 3, 4, 2}, {1, 5, 3, 2}};
   EXPECT_EQ(samples(file, {ids("input_ids", kOpen), ids("attention_mask", kOpen)}), expected);
+  const std::vector<ValueInfo> both{ids("input_ids", kOpen), ids("attention_mask", kOpen)};
+  EXPECT_EQ(open_dataset(file, both, options_)->read(1).source, -1);
   EXPECT_THROW(samples(file, {ids("input_ids", {8, ""})}), Error) << "nothing hides what is filled up";
 }
 

@@ -76,6 +76,31 @@ TEST(PairedDifference, SeesWhatUnpairedIntervalsDoNot) {
   EXPECT_FALSE(paired_difference(with("kl", {1}), Measurement{}, "kl"));
 }
 
+// Two values of each of 20 files: what half of the files lose says less than what half of 40 samples would.
+TEST(PairedDifference, GoesByBlocks) {
+  std::vector<double> values;
+  Blocks blocks;
+  for (int64_t i = 0; i < 40; ++i) {
+    values.push_back(i / 2 % 2 == 0 ? 1 : 0);
+    blocks.push_back(i / 2);
+  }
+  const Measurement none = with("kl", std::vector<double>(40, 0)), alone = with("kl", values);
+  Measurement together = alone;
+  together.blocks = blocks;
+  const auto narrow = paired_difference(alone, none, "kl"), wide = paired_difference(together, none, "kl");
+  ASSERT_TRUE(narrow && wide);
+  EXPECT_NEAR((wide->high - wide->low) / (narrow->high - narrow->low), std::sqrt(2.0), 0.15);
+
+  Measurement labelled;
+  labelled.blocks = blocks;
+  std::vector<int64_t> labels(40, 0);
+  const std::vector<float> right{1, 0}, wrong{0, 1};
+  Outputs rows;
+  for (const double value : values) rows.append(value > 0 ? right : wrong);
+  measure_outputs(labelled, rows, rows, labels);
+  EXPECT_EQ(labelled.intervals.at("top1"), bootstrap_mean(values, blocks));
+}
+
 TEST(PairedDifference, OfManyAtOnceIsThatOfTwo) {
   Measurement f1 = with("top1", {1, 0, 1});
   f1.replicates["f1"] = {0.5, 0.7, 0.9};

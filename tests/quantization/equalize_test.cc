@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "quantization/arithmetic/channels.h"
+#include "quantization/improve/same_answers.h"
 #include "seqto/calibrate.h"
 #include "seqto/improve.h"
 #include "seqto/quantize.h"
@@ -477,6 +479,22 @@ TEST_F(Equalize, AChannelThatTheSamplesHardlyUseKeepsRoomBelowTheCap) {
     EXPECT_GT(larger, 1);
     EXPECT_LE(larger * top / 2, 6.0) << channel;
   }
+}
+
+// What a rewriting that is no longer the same function looks like, and what only looks like one.
+TEST_F(Equalize, AnswersAreComparedWithTheModelAsItCame) {
+  const Model model = bottleneck();
+  const SampleRun on{data(model), samples_, *runner_};
+  internal::SameAnswers same(model, on);
+  const Model even = equalize(model, on, {});
+  EXPECT_LT(*same.difference(even), 1e-8);
+  Model other = model;
+  for (Initializer& i : other.graph.initializers)
+    if (i.name == "w2") i.tensor = internal::scaled(i.tensor, 0, std::vector<double>(3, 1.1), false);
+  EXPECT_GT(*same.difference(other), internal::SameAnswers::kOther);
+  Model drawing = model;
+  drawing.graph.nodes.push_back({.name = "draw", .op_type = "RandomNormalLike", .inputs = {"x"}, .outputs = {"drawn"}});
+  EXPECT_FALSE(internal::SameAnswers(drawing, on).difference(other)) << "whose answers are never the same";
 }
 
 }  // namespace

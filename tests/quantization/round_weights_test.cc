@@ -113,6 +113,19 @@ TEST(RoundWeights, InputsThatAreAlwaysZeroAreRoundedToNearest) {
   EXPECT_EQ(found.codes, MatrixXd::Ones(1, 12));
 }
 
+TEST(RoundWeights, InputsThatHardlyDifferAreNoFreeChoice) {
+  for (const float spread : {0.0f, 1e-6f, 1e-3f}) {
+    const MatrixXf base = correlated(12, 1, 2);
+    const MatrixXf x = base.replicate(1, 64) + spread * correlated(12, 64, 4);
+    const MatrixXd weight = correlated(6, 12, 9).cast<double>();
+    Moments moments(12, 6);
+    moments.add(x, weight.cast<float>() * x);
+    const Steps steps = equal_steps(6, 12, 0.5, -128, 127);
+    const Rounded found = round_weights(weight, moments, steps, kNoFit, true);
+    EXPECT_LT((found.codes * 0.5 - weight).cwiseAbs().maxCoeff(), 0.3) << spread;
+  }
+}
+
 TEST(HeldOutErrors, FitWhereTheInputsAreSystematicallyWrong) {
   // The inputs arrive 20 % too small: refitting helps on the other half; with nothing wrong it cannot.
   MatrixXd weight = correlated(2, 8, 3).cast<double>();

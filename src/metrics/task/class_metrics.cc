@@ -64,7 +64,7 @@ void require_class(int64_t label, std::span<const float> scores) {
 
 }  // namespace
 
-LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
+LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels, const Blocks& blocks) {
   LabelledOutputs result;
   // A single float is a regression's, whose whole numbers look like labels; a whole number is the class itself.
   if (labels.empty() || (outputs.columns == 1) != outputs.labels) return result;
@@ -101,8 +101,8 @@ LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels) {
     result.metrics[name] = std::accumulate(hits.begin(), hits.end(), 0.0) / static_cast<double>(hits.size());
   const MacroF1 f1(std::move(answers));
   result.metrics["f1"] = f1(std::vector<double>(top1.size(), 1));
-  for_each_resample(top1.size(), kReplicates,
-                    [&](std::span<const double> counts) { result.f1_replicates.push_back(f1(counts)); });
+  const auto replicate = [&](std::span<const double> counts) { result.f1_replicates.push_back(f1(counts)); };
+  for_each_resample(top1.size(), kReplicates, replicate, blocks);
   return result;
 }
 

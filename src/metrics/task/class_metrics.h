@@ -11,6 +11,6 @@ struct LabelledOutputs {
   std::vector<double> f1_replicates;                // see for_each_resample()
 };
 // Throws Error{kInvalidInput} where a label is that of no output, of outputs of more than one value.
-LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels);
+LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels, const Blocks& blocks = {});
 
 }  // namespace seqto

@@ -71,11 +71,14 @@ class CommandMetric : public NamedMetric {
   Score score(const Answers& answers, const Answers& reference, std::span<const Truth> truths) const override {
     Score score{.value = figure(answers, reference, truths)};
     if (resamples_ == 0) return score;
-    for_each_resample(truths.size(), resamples_, [&](std::span<const double> counts) {
+    std::vector<Origin> origins;
+    for (const Truth& truth : truths) origins.push_back(truth.origin);
+    const auto replicate = [&](std::span<const double> counts) {
       std::vector<Truth> drawn;
       for (size_t i = 0; i < truths.size(); ++i) drawn.insert(drawn.end(), static_cast<size_t>(counts[i]), truths[i]);
       score.replicates.push_back(figure(resampled(answers, counts), resampled(reference, counts), drawn));
-    });
+    };
+    for_each_resample(truths.size(), resamples_, replicate, blocks_of(origins));
     return score;
   }
 

@@ -31,9 +31,12 @@ class Perplexity : public NamedMetric {
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
     if (answers.outputs.empty()) fail("a model without outputs");
     std::vector<Surprise> surprises;
-    for (size_t i = 0; i < truths.size(); ++i)
-      if (truths[i].tokens.size() > 1)
-        surprises.push_back(surprise(answers.outputs[0].row(static_cast<int64_t>(i)), truths[i].tokens));
+    std::vector<Origin> origins;
+    for (size_t i = 0; i < truths.size(); ++i) {
+      if (truths[i].tokens.size() < 2) continue;
+      surprises.push_back(surprise(answers.outputs[0].row(static_cast<int64_t>(i)), truths[i].tokens));
+      origins.push_back(truths[i].origin);
+    }
     if (surprises.empty()) fail("no sample of two tokens");
     const auto mean = [&](std::span<const double> counts) {
       Surprise all;
@@ -44,8 +47,8 @@ class Perplexity : public NamedMetric {
       return std::exp(all.nats / all.tokens);
     };
     Score score{.value = mean(std::vector<double>(surprises.size(), 1))};
-    for_each_resample(surprises.size(), kReplicates,
-                      [&](std::span<const double> counts) { score.replicates.push_back(mean(counts)); });
+    const auto replicate = [&](std::span<const double> counts) { score.replicates.push_back(mean(counts)); };
+    for_each_resample(surprises.size(), kReplicates, replicate, blocks_of(origins));
     return score;
   }
 

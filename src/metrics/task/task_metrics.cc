@@ -135,7 +135,8 @@ bool internal::is_average_precision(const std::string& metric) {
 }
 
 Truth truth_of(const Sample& sample) {
-  return {sample.label, sample.target, sample.boxes, sample.transcript, sample.tokens};
+  return {sample.label,      sample.target, sample.boxes,
+          sample.transcript, sample.tokens, {sample.source, sample.position}};
 }
 
 void Answers::append(std::span<const Tensor> tensors, std::span<const char> counted) {

@@ -245,6 +245,15 @@ Plan plan_of(const std::vector<LayerId>& layers, const DetailedScheme& scheme,
   return plan;
 }
 
+std::vector<Origin> origins_of(const SampleRun& on) {
+  std::vector<Origin> origins;
+  for (const int64_t index : on.samples) {
+    const Sample sample = on.data.read(index);
+    origins.push_back({sample.source, sample.position});
+  }
+  return origins;
+}
+
 }  // namespace
 
 double OneIn::loss_of(const Entry& entry) const {
@@ -276,6 +285,7 @@ OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& optio
   const int64_t start = on.env.clock_ns();
   Pass(model, ranges, options, on, result).run(candidates);
   result.seconds = static_cast<double>(on.env.clock_ns() - start) / 1e9;
+  const Blocks blocks = blocks_of(origins_of(on));
   std::vector<OneIn::Entry> entries;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
@@ -287,7 +297,7 @@ OneIn one_in(const Model& model, const Ranges& ranges, const OneInOptions& optio
     entry.losses = mean(candidate.losses);
     std::vector<double> each;
     for (const Losses& losses : candidate.losses) each.push_back(result.loss_of({.losses = losses}));
-    entry.interval = bootstrap_mean(each);
+    entry.interval = bootstrap_mean(each, blocks);
   }
   result.entries = std::move(entries);
   return result;

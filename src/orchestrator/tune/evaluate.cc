@@ -119,6 +119,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   const size_t count = evaluation.samples.size();
   Heat heat(race, evaluation);
   DecodeTimes decode(session, evaluation);
+  std::vector<Origin> origins;
   const auto names = result.outputs.names = answers->names;
   if (evaluation.detector) result.scores.emplace();
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
@@ -129,6 +130,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
       Sample sample = (inputs ? inputs : evaluation.data)->read(evaluation.samples[i]);
       chunk.push_back(std::move(sample.inputs));
       counted.push_back(std::move(sample.counted));
+      origins.push_back({sample.source, sample.position});
     }
     if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
     const std::vector<TimedOutputs> answered = session.run_many(chunk);
@@ -147,6 +149,7 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   }
   result.measurement.latency = summarize_latency(std::move(times));
   result.measurement.decode_latency = decode.latency();
+  result.measurement.blocks = blocks_of(origins);
   if (result.outputs.rows < evaluation.reference.rows)
     measure_outputs(result.measurement, first_rows(evaluation.reference, result.outputs.rows), result.outputs, {});
   else measure_outputs(result.measurement, evaluation.reference, result.outputs, evaluation.labels, evaluation.paired);

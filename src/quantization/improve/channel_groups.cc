@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/plan/links.h"
 
 namespace seqto::internal {
@@ -146,7 +147,11 @@ class Finder {
     }
     const Tensor* weight = float_constant(index_, n, 1);
     bool writes = weight && written_axis(n, *weight), reads = weight && read_axis(n, *weight);
-    if (const auto bias = bias_input(n); bias && !float_constant(index_, n, *bias)) writes = false;
+    if (const auto bias = bias_input(n); writes && bias) {
+      const Tensor* values = float_constant(index_, n, *bias);
+      const int64_t channels = weight->dims()[written_axis(n, *weight)->axis];
+      writes = values && (values->element_count() == 1 || holds_channels(*values, channels));
+    }
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k].empty() || index_.is_initializer(n.inputs[k])) continue;
       ChannelGroup* group = k == 0 && reads ? group_of(n.inputs[k]) : nullptr;

@@ -6,6 +6,7 @@
 
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/improve/channel_groups.h"
 
 namespace seqto::internal {
@@ -99,7 +100,7 @@ class Finder {
     const auto input = bias_input(n);
     if (!input) return !is_batch_normalization(n);
     const Tensor* bias = float_constant(index_, n, *input);
-    return bias && (bias->element_count() == outputs || (is_gemm(n) && bias->element_count() == 1));
+    return bias && (holds_channels(*bias, outputs) || (is_gemm(n) && bias->element_count() == 1));
   }
 
   bool writes(const Node& n) const {

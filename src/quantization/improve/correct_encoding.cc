@@ -1,6 +1,7 @@
 #include "quantization/improve/correct_encoding.h"
 
 #include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/improve/encoded_layers.h"
 
 namespace seqto::internal {
@@ -47,7 +48,7 @@ void shift(EncodedLayers& layers, const Node& node, const std::vector<float>& by
   if (!layers.has_bias(node)) return layers.add_bias(node, by);
   const auto bias = layers.bias_of(node);
   // An activation that is added as a bias is nothing to shift, nor is one value for every channel.
-  if (!bias || bias->values.element_count() != std::ssize(by)) return;
+  if (!bias || !holds_channels(bias->values, std::ssize(by))) return;
   if (bias->scale.empty()) {
     std::vector<float> values = to_floats(bias->values);
     for (size_t c = 0; c < by.size(); ++c) values[c] += by[c];

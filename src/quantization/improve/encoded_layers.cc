@@ -4,6 +4,7 @@
 
 #include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/plan/qoperator_forms.h"
 
 namespace seqto::internal {
@@ -103,7 +104,7 @@ std::optional<EncodedLayers::Bias> EncodedLayers::bias_of(const Node& node) cons
 }
 
 bool EncodedLayers::Bias::holds(int64_t channels) const {
-  return is_own && values.dims() == std::vector{channels} && (scale.size() <= 1 || std::ssize(scale) == channels);
+  return is_own && holds_channels(values, channels) && (scale.size() <= 1 || std::ssize(scale) == channels);
 }
 
 void EncodedLayers::replace(const Node& node, const Bias& bias, Tensor values) {

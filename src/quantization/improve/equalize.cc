@@ -299,7 +299,7 @@ class Equalizer {
       scale_input(w, 1, axis, factors, true);
       if (bias_input(node(w))) {
         const Tensor& bias = weights_.at(node(w).inputs[2]);
-        if (bias.element_count() == static_cast<int64_t>(factors.size())) {
+        if (holds_channels(bias, std::ssize(factors))) {
           scale_input(w, 2, bias.dims().size() - 1, factors, true);
         } else {  // Gemm: one value for every channel
           std::vector<float> values(factors.size(), static_cast<float>(element(bias, 0)));

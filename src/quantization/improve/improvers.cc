@@ -12,6 +12,7 @@
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/improve/coded_layers.h"
 #include "quantization/improve/operators_in_pairs.h"
+#include "quantization/improve/same_answers.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -287,10 +288,18 @@ Model rewrite(Model model, Rewriting rewriting, QuantizeOptions& options, const 
   RewriteOptions& how = rewriting.options;
   how.smooth_alpha = rewriting.asked.smooth_alpha;
   if (rewriting.any_static) how.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
+  const Model original = model;
+  internal::SameAnswers same(original, on);
   for (const Improver& i : kImprovers) {
     if (!i.rewrite || !i.asked(rewriting.asked)) continue;
     how.readers = rewriting.readers ? rewriting.readers(i) : nullptr;
-    model = i.rewrite(model, on, how);
+    Model rewritten = i.rewrite(model, on, how);
+    if (const auto difference = same.difference(rewritten); difference > internal::SameAnswers::kOther) {
+      on.env.log(LogLevel::kWarning, fmt::format("{} changes what the float model answers, by {:.2g} of it: left out",
+                                                 i.name, *difference));
+      continue;
+    }
+    model = std::move(rewritten);
   }
   if (rewriting.asked.smooth)
     for (LayerId& added : smoothing_layers(model)) options.exclude.push_back(std::move(added));

@@ -26,11 +26,14 @@ using Eigen::MatrixXd;
 // A layer to learn, with what is collected for it.
 struct Task {
   CodedLayer layer;
-  bool has_bias = false;
   std::vector<Moments> even, odd;  // one a group; samples in turn
   void begin() {
     const WeightLayout& l = layer.layout;
     even.assign(static_cast<size_t>(l.groups), Moments(l.inputs, l.outputs / l.groups)), odd = even;
+  }
+  bool is_finite() const {
+    const auto finite = [](const Moments& m) { return m.x.allFinite() && m.yy.allFinite(); };
+    return std::ranges::all_of(even, finite) && std::ranges::all_of(odd, finite);
   }
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
     LayerRows rows = layer_rows(*layer.node, layer.original->weight->dims(), input, output,
@@ -79,12 +82,13 @@ Trust best_trust(const Task& task, const std::vector<float>& weights) {
   bool halves = task.even[0].rows > 0 && task.odd[0].rows > 0;
   for (size_t g = 0; halves && g < task.even.size(); ++g)
     add_held_out_errors(
-        {group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], task.has_bias}, errors);
+        {group_weights(task, weights, static_cast<int64_t>(g)), task.even[g], task.odd[g], task.layer.has_bias},
+        errors);
   auto candidates = trust_candidates(ridge_candidates()[index_of_least(errors)]);
   errors.assign(candidates.size(), 0);
   for (size_t g = 0; halves && g < task.even.size(); ++g) {
     auto group = static_cast<int64_t>(g);
-    add_held_out_errors({group_weights(task, weights, group), task.even[g], task.odd[g], task.has_bias},
+    add_held_out_errors({group_weights(task, weights, group), task.even[g], task.odd[g], task.layer.has_bias},
                         group_steps(task.layer, group), candidates, errors);
   }
   return candidates[index_of_least(errors)];
@@ -100,7 +104,7 @@ RoundedLayer round_layer(Task& task, Trust trust, const std::vector<float>& weig
     Moments& moments = task.even[static_cast<size_t>(g)];
     moments += task.odd[static_cast<size_t>(g)];
     const Steps steps = group_steps(task.layer, g);
-    Rounded r = round_weights(group_weights(task, weights, g), moments, steps, trust, task.has_bias);
+    Rounded r = round_weights(group_weights(task, weights, g), moments, steps, trust, task.layer.has_bias);
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t i = 0; i < l.inputs; ++i)
         codes[w.code_at(l.at(g * outputs + o, i))] =
@@ -161,8 +165,7 @@ class Learner {
   std::optional<Task> make_task(CodedLayer layer) const {
     if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
     if (!layer.original) return {};
-    const bool has_bias = bias_input(*layer.original->node).has_value();
-    return Task{std::move(layer), has_bias, {}, {}};
+    return Task{std::move(layer), {}, {}};
   }
 
   void collect(std::vector<Task>& tasks) {
@@ -211,6 +214,13 @@ class Learner {
 
   void learn(Task& task, Rounding& result) {
     env_.stop_if_cancelled("round");
+    if (!task.is_finite()) {
+      env_.log(LogLevel::kWarning,
+               fmt::format("what {} reads or gives on the samples holds NaN or infinity: its weights "
+                           "are rounded to the nearest codes",
+                           task.layer.node->name));
+      return;
+    }
     std::vector<float> weights = to_floats(*task.layer.original->weight);
     Trust trust = best_trust(task, weights);
     RoundedLayer rounded = round_layer(task, trust, weights);

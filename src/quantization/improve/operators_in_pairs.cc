@@ -25,7 +25,7 @@ class InPairs {
     const Tensor* input_scale = form ? view_.constant(found.inputs[QoperatorForm::kInputScale]) : nullptr;
     const Tensor* weight_scale = form ? view_.constant(found.inputs[QoperatorForm::kWeightScale]) : nullptr;
     const Tensor* weight = form ? view_.constant(found.inputs[QoperatorForm::kWeight]) : nullptr;
-    if (!input_scale || !weight_scale || !weight || has_factors(found)) return {};
+    if (!input_scale || !weight_scale || !weight || found.float_attribute("alpha", 1) != 1) return {};
     const bool by_channel = weight_scale->element_count() > 1;
     if (input_scale->element_count() > 1 || (by_channel && view_.opset < 13)) return {};
     Node layer{original_name(found.name), std::string(form->layer_type), "", {}, found.outputs, found.attributes, {}};

@@ -21,6 +21,8 @@ using Eigen::VectorXd;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kSweeps = 4;
+// Of an input's mean square: variance that it is taken to have at least.
+constexpr double kLeastSpread = 1e-3;
 // Up to so many weights of one output every combination of up and down is tried.
 constexpr Index kExhaustive = 9;
 
@@ -59,10 +61,15 @@ struct Problem {
   Problem(const MatrixXd& given, const Moments& moments, bool with_bias) : weight(given) {
     Covariance c = covariance(moments, with_bias);
     xx = std::move(c.xx);
-    xx_single = xx.cast<float>();
     MatrixXd product = weight * xx;
     slope = product - c.yx;
     error = c.yy + (product - 2 * c.yx).cwiseProduct(weight).rowwise().sum();
+    // An input that hardly differs on these samples may differ on others: its weight is not free.
+    if (with_bias) {
+      const VectorXd square = moments.xx.diagonal() / std::max(moments.rows, 1.0);
+      xx.diagonal() = xx.diagonal().cwiseMax(kLeastSpread * square);
+    }
+    xx_single = xx.cast<float>();
   }
 
   // Each output's mean squared error with other weights.

@@ -219,8 +219,14 @@ class Finder {
 
 constexpr const char* kUnnumbered = "_seqto_unnumbered";
 
-// The sources' channels hold their numbers, from 1 on.
-Model numbered(const Model& model, const std::vector<SmoothGroup>& groups) {
+// What stands for a channel while values are followed. Two ways: the largest of several channels, or a mean of them, is
+// a channel's number in one of them at most, or another channel's.
+using Number = double (*)(double channel, double channels);
+double ascending(double channel, double) { return channel + 1; }
+double falling_squares(double channel, double channels) { return (channels - channel) * (channels - channel); }
+
+// The sources' channels hold their numbers.
+Model numbered(const Model& model, const std::vector<SmoothGroup>& groups, Number number) {
   std::unordered_map<std::string, int64_t> sources;
   for (const SmoothGroup& group : groups)
     if (group.moved) sources[group.source] = group.source_channels;
@@ -232,8 +238,9 @@ Model numbered(const Model& model, const std::vector<SmoothGroup>& groups) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto source = sources.find(node.outputs[i]);
       if (source == sources.end()) continue;
-      std::vector<float> numbers(static_cast<size_t>(source->second));
-      std::iota(numbers.begin(), numbers.end(), 1.0f);
+      std::vector<float> numbers;
+      for (int64_t c = 0; c < source->second; ++c)
+        numbers.push_back(static_cast<float>(number(static_cast<double>(c), static_cast<double>(source->second))));
       const std::string given = source->first + kUnnumbered;
       result.graph.nodes[place].outputs[i] = given;
       add_numbered(result.graph, given, float_tensor({source->second}, std::move(numbers)), source->first);
@@ -256,6 +263,16 @@ std::vector<size_t> slots_of(const ChannelRange& found, int64_t channels) {
   return slots;
 }
 
+bool are_squares_of(const ChannelRange& found, std::span<const size_t> slots, int64_t channels) {
+  constexpr double kRounding = 1e-4;
+  for (size_t c = 0; c < slots.size(); ++c) {
+    const double wanted = falling_squares(static_cast<double>(slots[c]), static_cast<double>(channels));
+    if (!(found.highest[c] - wanted < kRounding * wanted && wanted - found.lowest[c] < kRounding * wanted))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<SmoothGroup> find_smooth_groups(const Model& model, const GraphView& view,
@@ -268,12 +285,17 @@ void find_slots(const Model& model, std::vector<SmoothGroup>& groups, const Samp
   for (const SmoothGroup& group : groups)
     if (group.moved) moved.push_back({.name = group.tensor, .last_of = group.channels});
   if (moved.empty()) return;
-  const auto ranges = channel_ranges(numbered(model, groups), moved, {on.data, on.samples.first(1), on.runner, on.env});
-  auto range = ranges.begin();
+  const SampleRun one{on.data, on.samples.first(1), on.runner, on.env};
+  const auto numbers = channel_ranges(numbered(model, groups, ascending), moved, one);
+  const auto squares = channel_ranges(numbered(model, groups, falling_squares), moved, one);
+  size_t place = 0;
   std::erase_if(groups, [&](SmoothGroup& group) {
     if (!group.moved) return false;
-    group.slots = slots_of(*range++, group.source_channels);
-    return std::ssize(group.slots) != group.channels;
+    group.slots = slots_of(numbers[place], group.source_channels);
+    const bool same =
+        std::ssize(group.slots) == group.channels && are_squares_of(squares[place], group.slots, group.source_channels);
+    ++place;
+    return !same;
   });
 }
 

@@ -121,7 +121,7 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
                              samples_sha256(data->data, samples) != recipe.samples_sha256);
   std::optional<SampleRun> on;
   if (data) on.emplace(SampleRun{data->data, samples, data->runner, env});
-  Quantized made{.options = recipe.quantize, .found_anew = anew};
+  Quantized made{.given = model, .options = recipe.quantize, .found_anew = anew};
   made.float_model = float_model(model, recipe, made.options, anew ? std::nullopt : recipe.rewritten, on);
   Recipe rewritten = recipe;
   rewritten.quantize = made.options;
