@@ -1,8 +1,15 @@
 #include "base/utf8.h"
 
 #include <fmt/format.h>
+#include <locale.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdint>
+#include <cwchar>
+#include <cwctype>
+
+#include "base/text.h"
 
 namespace seqto::internal {
 
@@ -23,6 +30,23 @@ bool is_utf8(std::string_view text) {
     i += length;
   }
   return true;
+}
+
+std::string lower_case(const std::string& text) {
+  static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (!utf8 || !is_utf8(text)) return lower(text);
+  const locale_t before = uselocale(utf8);  // of this thread
+  std::wstring wide(text.size(), L'\0');
+  const char* from = text.c_str();
+  std::mbstate_t state{};
+  wide.resize(std::min(wide.size(), std::mbsrtowcs(wide.data(), &from, wide.size(), &state)));
+  std::ranges::transform(wide, wide.begin(), [](wchar_t c) { return static_cast<wchar_t>(std::towlower(c)); });
+  std::string result(wide.size() * MB_LEN_MAX, '\0');
+  const wchar_t* back = wide.c_str();
+  state = {};
+  result.resize(std::min(result.size(), std::wcsrtombs(result.data(), &back, result.size(), &state)));
+  uselocale(before);
+  return result;
 }
 
 std::string ascii(std::string_view text) {

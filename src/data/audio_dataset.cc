@@ -50,9 +50,8 @@ std::vector<AudioFile> list_files(const fs::path& path, const std::string& label
     return files;
   }
   if (!fs::is_directory(path)) return {{path, path.filename().string()}};
-  for (const auto& entry : fs::directory_iterator(path)) {
-    if (is_audio_name(entry.path())) files.push_back({entry.path(), entry.path().filename().string()});
-  }
+  for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied))
+    if (is_audio_name(entry.path())) files.push_back({entry.path(), entry.path().lexically_relative(path).string()});
   std::sort(files.begin(), files.end(), [](const AudioFile& a, const AudioFile& b) { return a.name < b.name; });
   return files;
 }
@@ -271,8 +270,14 @@ Form look_at(std::vector<AudioFile>& files, AudioWindows windows) {
 
 bool holds_audio(const fs::path& path) {
   if (!fs::is_directory(path)) return is_audio_name(path);
-  return std::any_of(fs::directory_iterator(path), fs::directory_iterator(),
-                     [](const auto& entry) { return entry.is_regular_file() && is_audio_name(entry.path()); });
+  const auto is_audio = [](const auto& entry) { return entry.is_regular_file() && is_audio_name(entry.path()); };
+  if (std::any_of(fs::directory_iterator(path), fs::directory_iterator(), is_audio)) return true;
+  bool found = false;
+  for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied)) {
+    if (is_image_name(entry.path())) return false;
+    found |= is_audio(entry);
+  }
+  return found;
 }
 
 AudioWindows with_extractor(const std::string& file, AudioWindows windows) {

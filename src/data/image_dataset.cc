@@ -227,7 +227,8 @@ class ImageDataset : public Dataset {
   std::string fingerprint() const override {
     std::string text = "images " + preprocess_to_json(recipe_) + (recipe_.truncates ? " truncated\n" : "\n");
     for (const ImageFile& file : folder_.files)
-      text += fmt::format("{}\t{}\t{}\t{}\n", file.name, file.size_bytes, xxh3_of_pieces(folder_.path / file.name), file.label);
+      text += fmt::format("{}\t{}\t{}\t{}\n", file.name, file.size_bytes, xxh3_of_pieces(folder_.path / file.name),
+                          file.label);
     return sha256_hex(text);
   }
 

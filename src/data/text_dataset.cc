@@ -83,16 +83,20 @@ std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInf
   return result;
 }
 
-// Of each file in turn; what is left at its end where it is two tokens, or the model takes any number.
-std::vector<Text> windows(const std::vector<Tokens>& texts, size_t length, bool whole) {
+// Of each file in turn; what is left at its end where it is two tokens, or the model takes any number. Each begins as a
+// text does, with what the tokenizer puts there: models that were trained so answer other things without.
+std::vector<Text> windows(const Tokenized& found, size_t length, bool whole) {
+  const Tokens begin = found.begin.size() + 2 <= length ? found.begin : Tokens();
+  const size_t own = length - begin.size();
   std::vector<Text> result;
-  for (size_t file = 0; file < texts.size(); ++file) {
-    const Tokens& text = texts[file];
-    for (size_t begin = 0; begin < text.size(); begin += length) {
-      const size_t count = std::min(length, text.size() - begin);
-      if (count < 2 || (whole && count < length)) break;
-      const auto first = text.begin() + static_cast<ptrdiff_t>(begin);
-      result.push_back({{first, first + static_cast<ptrdiff_t>(count)}, static_cast<int64_t>(file)});
+  for (size_t file = 0; file < found.texts.size(); ++file) {
+    const Tokens& text = found.texts[file];
+    for (size_t at = 0; at < text.size(); at += own) {
+      const size_t count = std::min(own, text.size() - at);
+      if (count < 2 || (whole && count < own)) break;
+      Text& window = result.emplace_back(Text{begin, static_cast<int64_t>(file)});
+      const auto first = text.begin() + static_cast<ptrdiff_t>(at);
+      window.tokens.insert(window.tokens.end(), first, first + static_cast<ptrdiff_t>(count));
     }
   }
   return result;
@@ -144,7 +148,7 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
   if (files.empty()) fail(path, "no text", "a .txt or .md, or a folder that holds some, expected");
   Tokenized found = tokenized(path, files, options.text.tokenizer);
   const bool whole = fixed > 0 && !masked;
-  std::vector<Text> all = found.lines ? cut_off(std::move(found.texts), length) : windows(found.texts, length, whole);
+  std::vector<Text> all = found.lines ? cut_off(std::move(found.texts), length) : windows(found, length, whole);
   if (found.lines && whole)
     fail(path, fmt::format("lines of text, and a model of {} tokens without an attention_mask", fixed),
          "one expected, which hides what is filled up; export the model with an open length");

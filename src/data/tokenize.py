@@ -1,7 +1,8 @@
 """Token ids of text files: tokenize.py encode TOKENIZER LIST OUT; texts of token ids: tokenize.py decode TOKENIZER IDS OUT.
 
 TOKENIZER is a tokenizer.json, or the folder that it lies in. LIST names a file a line. The first line written to OUT is
-"lines" or "windows"; then comes one line of token ids for each sample, "-" before those of a new file.
+"lines" or "windows"; then comes one line of token ids for each sample, "-" before those of a new file. In front of
+windows stands "begin", with the tokens that the tokenizer puts in front of a text ([BOS]).
 
 A tokenizer that puts a token behind each text ([SEP], </s>) is one of whole texts: each line is a sample, with the
 tokens that it puts around it. Any other is a language model's: a file is one long sequence, to be cut into windows.
@@ -35,6 +36,9 @@ def encode(tokenizer, list_path, out_path):
     lines = bool(framed) and framed[-1:] != plain[-1:]
     with open(list_path, encoding="utf-8") as names, open(out_path, "w", encoding="ascii") as out:
         out.write("lines\n" if lines else "windows\n")
+        if not lines:
+            begin = framed[:len(framed) - len(plain)]
+            out.write(" ".join(map(str, ["begin", *begin])) + "\n")
         for name in names.read().split("\n"):
             if not name:
                 continue

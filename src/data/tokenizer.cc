@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -83,6 +84,7 @@ Tokenized tokenized(const fs::path& data, std::span<const fs::path> files, const
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;
     if (number == 0) result.lines = line == "lines";
+    else if (line.starts_with("begin")) result.begin = tokens_of(line.substr(std::min<size_t>(6, line.size())));
     else if (line != "-") result.texts.push_back(tokens_of(line));
   }
   return result;

@@ -13,6 +13,7 @@ using Tokens = std::vector<int64_t>;
 
 struct Tokenized {
   bool lines = false;         // the tokenizer is one of whole texts: each line is one
+  Tokens begin;               // what the tokenizer puts in front of a text; not in `texts`, and none of lines
   std::vector<Tokens> texts;  // lines, or whole files
 };
 

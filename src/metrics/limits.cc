@@ -14,8 +14,8 @@ namespace seqto {
 
 void internal::refuse_limit(const Limit& limit, const std::vector<std::string>& names) {
   throw Error(Code::kInvalidInput,
-              fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; task metrics "
-                          "need labels, and no fixed batch above 1{}",
+              fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; top1, "
+                          "top5 and f1 need labels and no fixed batch above 1, others --metric NAME{}",
                           limit.asked_by, limit.figure, fmt::join(names, ", "), did_you_mean(limit.figure, names)));
 }
 

@@ -24,10 +24,6 @@ WrittenScores written_errors(const WrittenErrors& how, const Model& model, const
     said.push_back(*std::move(sample.transcript));
     written.push_back(writer.write(std::move(given)));
   }
-  if (said.empty())
-    throw Error(Code::kInvalidInput,
-                "no sample with a transcript found; --labels FILE.csv with the columns "
-                "file,transcript expected");
   WrittenScores scores{said.size(), {}};
   for (const std::string& asked : how.asked) {
     const std::string name = name_of_rate(asked);

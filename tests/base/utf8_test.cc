@@ -28,5 +28,12 @@ TEST(Utf8, IsWhatJsonTakes) {
   EXPECT_EQ(ascii("a\xE5\n"), "a\\xE5\\x0A");
 }
 
+TEST(Utf8, LowerCaseOfAllScripts) {
+  EXPECT_EQ(lower_case("Ärger, ÉA Ł"), "ärger, éa ł");
+  EXPECT_EQ(lower_case("ПРИВЕТ Ё Ѣ ΑΒΓ Ώ Աբ Ế 東京 x"), "привет ё ѣ αβγ ώ աբ ế 東京 x");
+  EXPECT_EQ(lower_case("AB\xE5"), "ab\xE5");
+  EXPECT_EQ(lower_case(""), "");
+}
+
 }  // namespace
 }  // namespace seqto::internal

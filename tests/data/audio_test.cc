@@ -86,6 +86,13 @@ TEST(Audio, IsCutIntoWindows) {
       EXPECT_EQ(sample.inputs[0].values<float>()[i], at < 0 ? 0 : b[at]) << w << " " << i;
     }
   }
+  // In folders, as corpora have them.
+  const Folder deep("seqto-corpus");
+  std::filesystem::create_directories(deep.path / "84" / "121123");
+  deep.write("84/121123/84-0.wav", wav(0, ramp(9)));
+  const auto nested = open(deep.path, input({kBatch, kOpen}), options);
+  ASSERT_GT(nested->size(), 0);
+  EXPECT_TRUE(nested->read(0).name.starts_with("84/121123/84-0.wav"));
   // What is shorter than a window is filled up.
   const auto padded = open(folder.path / "a.WAV", input({kBatch, {8, ""}}));
   ASSERT_EQ(padded->size(), 1);

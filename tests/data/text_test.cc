@@ -13,17 +13,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A token a word; with `framed`, [CLS] before each text and [SEP] behind it.
-std::string tokenizer(bool framed) {
-  const std::string frame = R"({"type": "TemplateProcessing",
-    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
-               {"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+// A token a word. `begin`, `end`: what stands around each text, "[CLS]" and "[SEP]" or nothing.
+std::string tokenizer(const std::string& begin = "", const std::string& end = "") {
+  const auto special = [](const std::string& token) {
+    return R"({"SpecialToken": {"id": ")" + token + R"(", "type_id": 0}})";
+  };
+  std::string single = R"({"Sequence": {"id": "A", "type_id": 0}})";
+  if (!begin.empty()) single = special(begin) + ", " + single;
+  if (!end.empty()) single += ", " + special(end);
+  const std::string frame = R"({"type": "TemplateProcessing", "single": [)" + single + R"(],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
     "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [1], "tokens": ["[CLS]"]},
                        "[SEP]": {"id": "[SEP]", "ids": [2], "tokens": ["[SEP]"]}}})";
   return R"({"version": "1.0", "truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0},
     "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "decoder": null,
     "post_processor": )" +
-         (framed ? frame : "null") +
+         frame +
          R"(, "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4, "c": 5}}})";
 }
 
@@ -39,7 +44,7 @@ class Text : public testing::Test {
     setenv("SEQTO_PYTHON", fs::exists(python) ? python.c_str() : "python3", 1);
     const Finished has = run_command({std::getenv("SEQTO_PYTHON"), "-c", "import tokenizers"}, 60, plain_env(), "test");
     if (!has.good) GTEST_SKIP() << "the package tokenizers is not there";
-    options_.text.tokenizer = write("tokenizer.json", tokenizer(false));
+    options_.text.tokenizer = write("tokenizer.json", tokenizer());
   }
   std::string write(const std::string& name, const std::string& text) {
     fs::create_directories((folder_.path / name).parent_path());
@@ -76,9 +81,17 @@ TEST_F(Text, OfALanguageModelIsCutIntoWindows) {
   EXPECT_EQ(samples(folder_.path / "text", {ids("input_ids", {3, ""})}), whole) << "the model takes three tokens";
 }
 
+TEST_F(Text, WindowsBeginAsTheTokenizerBeginsAText) {
+  options_.text.tokenizer = write("tokenizer.json", tokenizer("[CLS]"));
+  options_.text.length = 3;
+  const std::string file = write("text.txt", "a b c a b");
+  const std::vector<std::vector<int64_t>> expected{{1, 3, 4}, {1, 5, 3}};
+  EXPECT_EQ(samples(file, {ids("input_ids", kOpen)}), expected);
+}
+
 TEST_F(Text, OfAnEncoderIsALineEach) {
   options_.text.length = 4;
-  options_.text.tokenizer = write("tokenizer.json", tokenizer(true));
+  options_.text.tokenizer = write("tokenizer.json", tokenizer("[CLS]", "[SEP]"));
   const std::string file = write("lines.txt", "a b\n\nc a b c a\n");
   const std::vector<std::vector<int64_t>> expected{{1, 3, 4, 2}, {1, 5, 3, 2}};
   EXPECT_EQ(samples(file, {ids("input_ids", kOpen), ids("attention_mask", kOpen)}), expected);
@@ -123,7 +136,7 @@ TEST_F(Text, ErrorsSayWhatIsWrong) {
   const std::string empty = write("empty.txt", "");
   EXPECT_NE(error(empty, {ids("input_ids", kOpen)}).find("a file of 2 tokens or more expected"), std::string::npos);
   EXPECT_NE(error(empty, {ids("input_ids", {8, ""})}).find("a file of 8 tokens or more expected"), std::string::npos);
-  options_.text.tokenizer = write("framed.json", tokenizer(true));
+  options_.text.tokenizer = write("framed.json", tokenizer("[CLS]", "[SEP]"));
   EXPECT_NE(error(empty, {ids("input_ids", kOpen)}).find("a line that is not empty expected"), std::string::npos);
   const std::string python = std::getenv("SEQTO_PYTHON");
   setenv("SEQTO_PYTHON", "/nope", 1);

@@ -40,21 +40,29 @@ void expect_losses(const Losses& found, const Losses& expected) {
   }
 }
 
-std::vector<int64_t> top(std::vector<float> scores) {
-  const TopClasses found = top_classes(scores);
+std::vector<int64_t> top(std::vector<float> scores, Ties ties = Ties::kFirst) {
+  const TopClasses found = top_classes(scores, ties);
   return {found.list().begin(), found.list().end()};
 }
 
-TEST(TopClasses, HigherIndexWinsATieAndNanComesFirst) {
-  EXPECT_EQ(top({1, 1, 1, 1, 1, 1, 1}), (std::vector<int64_t>{6, 5, 4, 3, 2}));
-  EXPECT_EQ(top({5, 9, 5, 1, 7, 2, 8}), (std::vector<int64_t>{1, 6, 4, 2, 0}));
-  EXPECT_EQ(top({0.0f, -0.0f, -1}), (std::vector<int64_t>{1, 0, 2}));
-  EXPECT_EQ(top({1, kNan, kInf, kNan}), (std::vector<int64_t>{3, 1, 2, 0}));
+TEST(TopClasses, OfEqualScoresTheFirstAsInArgMax) {
+  EXPECT_EQ(top({1, 1, 1, 1, 1, 1, 1}), (std::vector<int64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(top({5, 9, 5, 1, 7, 2, 8}), (std::vector<int64_t>{1, 6, 4, 0, 2}));
+  EXPECT_EQ(top({0.0f, -0.0f, -1}), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(top({1, kNan, kInf, kNan}), (std::vector<int64_t>{1, 3, 2, 0}));
   EXPECT_EQ(top({4}), (std::vector<int64_t>{0}));
   EXPECT_TRUE(top({}).empty());
 }
 
-// The figures of the published script with numpy and scipy.
+TEST(TopClasses, OfEqualScoresTheLastAsPublished) {
+  EXPECT_EQ(top({1, 1, 1, 1, 1, 1, 1}, Ties::kLast), (std::vector<int64_t>{6, 5, 4, 3, 2}));
+  EXPECT_EQ(top({5, 9, 5, 1, 7, 2, 8}, Ties::kLast), (std::vector<int64_t>{1, 6, 4, 2, 0}));
+  EXPECT_EQ(top({0.0f, -0.0f, -1}, Ties::kLast), (std::vector<int64_t>{1, 0, 2}));
+  EXPECT_EQ(top({1, kNan, kInf, kNan}, Ties::kLast), (std::vector<int64_t>{3, 1, 2, 0}));
+}
+
+// The figures of the published script with numpy and scipy; of equal scores the first class is that of ArgMax, and the
+// ranks are the script's.
 TEST(Losses, KnownAnswers) {
   expect_losses(compare(rows({{1, 2, 3, 4, 5, 6}, {0.5, 0.5, -1, 2, 2, 0}, {9, 8, 7, 6, 5, 4}}),
                         rows({{1, 2.5, 3, 4, 6, 5}, {0.5, 0.25, -1, 2, 2, 0.5}, {9, 8, 7, 6, 4.5, 4.75}})),
@@ -68,10 +76,12 @@ TEST(Losses, KnownAnswers) {
                  .probability_change = 0.13597041060309173});
   expect_losses(compare(rows({{1, 1, 1, 1, 1, 1, 1}}), rows({{1, 1, 1, 1, 1, 1, 2}})),
                 {.kl = 0.07665488857220815,
+                 .top1_disagreement = 1,
+                 .top5_disagreement = 1,
                  .mse = 1.0 / 7,
                  .cosine = 0.043817112532485214,
                  .nmse = 1,
-                 .probability_change = 0.16893385930864752});
+                 .probability_change = 0.0281556432181079});
 }
 
 TEST(Losses, FewerThanFiveClasses) {

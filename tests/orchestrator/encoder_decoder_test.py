@@ -117,6 +117,10 @@ class EncoderDecoder(unittest.TestCase):
             self.assertEqual(len(onnx.load(str(halves / half.name)).metadata_props), 0)
         first, second = session(halves / encoder.name), session(halves / decoder.name)
         hidden = first.run(None, {i.name: feeds[i.name] for i in first.get_inputs()})[0]
+        # What stands between the files is what it was: either serves with float's of the other.
+        wanted = session(encoder).run(None, {i.name: feeds[i.name] for i in first.get_inputs()})[0]
+        scales = (hidden * wanted).sum((0, 1)) / (wanted * wanted).sum((0, 1))
+        np.testing.assert_allclose(scales, 1, atol=0.1)
         apart = second.run(None, {"encoder_hidden_states": hidden, "input_ids": feeds["tokens"],
                                   **{i.name: feeds["attention_mask"] for i in second.get_inputs() if "mask" in i.name}})[0]
         one = session(out / "models/selected.onnx")

@@ -233,7 +233,8 @@ Losses compare_classes(std::span<const float> reference, std::span<const float> 
   if (has_nan(reference) || has_nan(candidate)) return losses;
   const TopClasses a = top_classes(reference), b = top_classes(candidate);
   losses.top1_disagreement = a.classes[0] != b.classes[0];
-  losses.rank_dissimilarity = rank_distance(a.list(), b.list());
+  losses.rank_dissimilarity =
+      rank_distance(top_classes(reference, Ties::kLast).list(), top_classes(candidate, Ties::kLast).list());
   losses.top5_disagreement = !std::ranges::is_permutation(a.list(), b.list());
   const auto first = static_cast<size_t>(a.classes[0]);
   const double change = std::abs(p[first] - q[first]);

@@ -5,10 +5,11 @@
 
 namespace seqto {
 
-TopClasses top_classes(std::span<const float> scores) {
-  // A later index wins a tie, hence >=.
-  auto beats = [](float later, float earlier) {
-    return std::isnan(later) || (!std::isnan(earlier) && later >= earlier);
+TopClasses top_classes(std::span<const float> scores, Ties ties) {
+  const bool last = ties == Ties::kLast;
+  const auto beats = [last](float later, float earlier) {
+    if (std::isnan(later)) return last || !std::isnan(earlier);
+    return !std::isnan(earlier) && (later > earlier || (last && later == earlier));
   };
   TopClasses top;
   for (size_t i = 0; i < scores.size(); ++i) {

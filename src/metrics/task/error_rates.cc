@@ -73,12 +73,6 @@ Vocabulary read_vocabulary(const std::string& file) {
   return vocabulary;
 }
 
-std::string folded(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 using Units = std::vector<std::string>;
 
 Units words(const std::string& text) {
@@ -117,7 +111,7 @@ size_t edits(const Units& from, const Units& to) {
 }
 
 Units units_of(const std::string& name, const std::string& text) {
-  return name == "wer" ? words(folded(text)) : characters(folded(text));
+  return name == "wer" ? words(lower_case(text)) : characters(lower_case(text));
 }
 
 // Marks of a tokenizer, "<|en|>" and "</s>", are no text.
@@ -161,8 +155,6 @@ class ErrorRate : public NamedMetric {
       said.push_back(*truths[i].transcript);
       heard.push_back(text_of(answers.outputs[0].row(static_cast<int64_t>(i)), width));
     }
-    if (std::ranges::all_of(said, [](const std::string& text) { return words(text).empty(); }))
-      fail("no sample with a transcript", "--labels FILE.csv with the columns file,transcript");
     return error_rate(name(), said, heard);
   }
 
@@ -194,6 +186,11 @@ class ErrorRate : public NamedMetric {
 bool are_frames(const std::vector<int64_t>& dims) { return dims.size() == 3 && (dims[0] == 1 || dims[1] == 1); }
 
 Score error_rate(const std::string& name, std::span<const std::string> said, std::span<const std::string> heard) {
+  if (std::ranges::all_of(said, [](const std::string& text) { return words(text).empty(); }))
+    throw Error(Code::kInvalidInput,
+                fmt::format("[metric] {}: no sample with a transcript found; --labels FILE.csv with the columns "
+                            "file,transcript expected; leave --metric {} out",
+                            name, name));
   std::vector<double> wrong, all;
   for (size_t i = 0; i < said.size(); ++i) {
     const Units wanted = units_of(name, said[i]);

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "model/op_traits.h"
+#include "model/pair.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "quantization/improve/coded_layers.h"
 #include "quantization/improve/operators_in_pairs.h"
@@ -284,7 +285,17 @@ struct Rewriting {
   bool any_static = true;  // else outputs stay float
 };
 
+// Where an encoder meets its decoder, the tensor stays what it is: each file serves with float's of the other.
+std::vector<ValueInfo> outputs_with_links(const Model& model) {
+  std::vector<ValueInfo> outputs = model.graph.outputs;
+  if (const auto pair = internal::pair_of(model))
+    for (const ValueInfo& given : pair->given)
+      if (std::ranges::find(outputs, given.name, &ValueInfo::name) == outputs.end()) outputs.push_back(given);
+  return outputs;
+}
+
 Model rewrite(Model model, Rewriting rewriting, QuantizeOptions& options, const SampleRun& on) {
+  const std::vector<ValueInfo> outputs = std::exchange(model.graph.outputs, outputs_with_links(model));
   RewriteOptions& how = rewriting.options;
   how.smooth_alpha = rewriting.asked.smooth_alpha;
   if (rewriting.any_static) how.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
@@ -301,6 +312,7 @@ Model rewrite(Model model, Rewriting rewriting, QuantizeOptions& options, const 
     }
     model = std::move(rewritten);
   }
+  model.graph.outputs = outputs;
   if (rewriting.asked.smooth)
     for (LayerId& added : smoothing_layers(model)) options.exclude.push_back(std::move(added));
   return model;
