@@ -73,6 +73,19 @@ TEST(TaskMetrics, AWholeNumberIsTheClassItself) {
   EXPECT_TRUE(task_metrics(map, std::vector<int64_t>{1}).empty()) << "a class for each pixel, and one label";
 }
 
+TEST(TaskMetrics, AccuracyOfWholeNumbers) {
+  const std::vector<Truth> truths{{.label = 3}, {.label = 1}, {.label = 2}, {}};
+  Answers found({"class"});
+  for (const int64_t number : {3, 0, 2, 3}) found.append(std::vector{int64_tensor({1}, {number})});
+  EXPECT_NEAR(measured("accuracy", found, truths).metrics.at("accuracy"), 2.0 / 3, 1e-12);
+  Answers scores({"scores"});
+  for (int i = 0; i < 4; ++i) scores.append(std::vector{int64_tensor({1, 4}, {0, 9, 5, 200})});
+  EXPECT_NEAR(measured("accuracy", scores, truths).metrics.at("accuracy"), 1.0 / 3, 1e-12) << "of quantized outputs";
+  Answers beside({"length", "scores"});
+  for (int i = 0; i < 4; ++i) beside.append(std::vector{int64_tensor({1}, {3}), float_tensor({1, 4}, {0, 0, 0, 1})});
+  EXPECT_THROW(measured("accuracy", beside, truths), Error) << "a whole number beside scores need be no class";
+}
+
 TEST(TaskMetrics, FoundClassesAreNumberedAsInTheFloatModel) {
   const auto found = [](float first, float second) {
     Answers answers({"y"});

@@ -142,6 +142,7 @@ Truth truth_of(const Sample& sample) {
 void Answers::append(std::span<const Tensor> tensors, std::span<const char> counted) {
   outputs.resize(tensors.size());
   dims.resize(tensors.size());
+  const bool whole = std::ranges::all_of(tensors, internal::is_integer, &Tensor::type);
   for (size_t o = 0; o < tensors.size(); ++o) {
     const Tensor& tensor = tensors[o];
     if (tensor.type() == DataType::kString || tensor.type() == DataType::kUndefined)
@@ -152,6 +153,8 @@ void Answers::append(std::span<const Tensor> tensors, std::span<const char> coun
     dims[o] = tensor.dims();
     if (same || tensor.dims().size() >= 3) internal::append_values(outputs[o], tensor, counted);
     else internal::append_list(outputs[o], tensor);
+    // As top1 reads it; several whole numbers are scores of a model whose outputs are quantized.
+    outputs[o].labels = whole && outputs[o].columns == 1;
   }
 }
 
