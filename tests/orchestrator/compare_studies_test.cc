@@ -125,6 +125,27 @@ TEST_F(CompareStudies, SeedsThatMixTheSamplesMakeOthersOfThem) {
   EXPECT_TRUE(compare_studies({c, d}).warnings.empty()) << "a seed of the strategy alone";
 }
 
+TEST_F(CompareStudies, AFigureThatOneStudyLacksIsNoneToCompareIn) {
+  const auto by_top1 = [&](const std::string& name) {
+    const fs::path dir = dir_ / name;
+    fs::create_directories(dir);
+    Study study = Study::open(dir / "study.jsonl", header());
+    for (const Candidate& c : with({{"middle", 300, 0.2, Scheme::kInt8}})) {
+      Trial t{.id = c.id};
+      t.measurement = {.size_bytes = c.size_bytes, .losses = {.kl = c.kl}, .metrics = {{"top1", 1 - c.kl}}};
+      study.append(t);
+    }
+    notes::kEnding.add(study, {.objectives = {"top1", "size"}});
+    return dir;
+  };
+  const auto labelled = by_top1("labelled"), too = by_top1("too"), plain = study("plain", header(), with({}));
+  const auto objectives = [](const std::vector<fs::path>& dirs) { return compare_studies(dirs).objectives; };
+  const std::vector<std::string> in_kl{"kl", "size"}, in_top1{"top1", "size"};
+  EXPECT_EQ(objectives({labelled, too}), in_top1);
+  EXPECT_EQ(objectives({labelled, plain}), in_kl);
+  EXPECT_EQ(objectives({plain, labelled}), in_kl);
+}
+
 TEST_F(CompareStudies, WhatCannotBe) {
   const auto a = study("a", header(), with({}));
   EXPECT_THROW(compare_studies({a}), Error);

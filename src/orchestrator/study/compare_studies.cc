@@ -96,9 +96,24 @@ std::vector<std::string> warnings_of(const Studies& studies) {
   return warnings;
 }
 
-// The first study's loss, size, and latency where all have it.
+bool is_known_of_all_points(const std::string& objective, const Studies& studies) {
+  return is_loss(objective) || std::ranges::all_of(studies, [&](const ComparedStudy& s) {
+           return std::ranges::all_of(s.summary.front, [&](const SummaryPoint& p) {
+             return p.trial.measurement->metrics.contains(objective);
+           });
+         });
+}
+
+// The first study's loss, or the next one's where a study has no such metric.
+std::string common_loss(const Studies& studies) {
+  for (const ComparedStudy& s : studies)
+    if (std::string loss = internal::loss_name(s.summary); is_known_of_all_points(loss, studies)) return loss;
+  return "kl";
+}
+
+// A loss, size, and latency where all have it.
 std::vector<std::string> common_objectives(const Studies& studies) {
-  std::vector<std::string> objectives{internal::loss_name(studies.front().summary), "size"};
+  std::vector<std::string> objectives{common_loss(studies), "size"};
   const auto timed = [](const ComparedStudy& s) {
     return std::ranges::find(s.summary.objectives, "latency") != s.summary.objectives.end();
   };
