@@ -70,6 +70,14 @@ std::vector<int64_t> labels_of(nb::handle given) {
   return {labels.values<int64_t>().begin(), labels.values<int64_t>().end()};
 }
 
+// A whole number; all else is a target.
+bool is_label(const nb::object& truth) {
+  const std::string kind = nb::cast<std::string>(truth.attr("dtype").attr("kind"));
+  return std::string("iub").find(kind) != std::string::npos && nb::cast<int64_t>(truth.attr("size")) == 1;
+}
+
+nb::object as_array(const nb::object& truth) { return nb::module_::import_("numpy").attr("asarray")(truth); }
+
 struct Columns {
   std::vector<Tensor> inputs;    // in the model's order
   nb::object truth{nb::none()};  // labels, or None
@@ -269,6 +277,11 @@ std::filesystem::path data_file(nb::handle given, const Model& model, const std:
   return otherwise;
 }
 
+bool gives_label(nb::handle item, std::span<const ValueInfo> inputs) {
+  const nb::object truth = columns_of(item, inputs, false).truth;
+  return !truth.is_none() && is_label(as_array(truth));
+}
+
 Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs) {
   const Columns one = columns_of(item, inputs, true);
   Sample sample;
@@ -280,10 +293,8 @@ Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs) {
     check_shape(sample.inputs.back(), inputs[i]);
   }
   if (one.truth.is_none()) return sample;
-  const nb::object truth = nb::module_::import_("numpy").attr("asarray")(one.truth);
-  const bool whole =
-      std::string("iub").find(nb::cast<std::string>(truth.attr("dtype").attr("kind"))) != std::string::npos;
-  if (whole && nb::cast<int64_t>(truth.attr("size")) == 1) {
+  const nb::object truth = as_array(one.truth);
+  if (is_label(truth)) {
     sample.label = labels_of(truth)[0];
   } else {
     const Tensor target = tensor_of(truth, DataType::kFloat, true, "the target");

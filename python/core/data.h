@@ -35,6 +35,9 @@ std::filesystem::path data_file(nb::handle given, const Model& model, const std:
 // label or target behind them or as "y". Its values are copied.
 Sample sample_of(nb::handle item, std::span<const ValueInfo> inputs);
 
+// Whether such a sample has a label, be it -1: not known.
+bool gives_label(nb::handle item, std::span<const ValueInfo> inputs);
+
 // Throws Error{kInvalidInput} for a negative number of them.
 void require_number_of_samples(const DatasetOptions& options);
 std::vector<int64_t> all_samples(const Dataset& data);

@@ -22,12 +22,13 @@ class SequenceDataset : public Dataset {
     std::iota(indices_.begin(), indices_.end(), 0);
     if (indices_.empty())
       throw Error(Code::kInvalidInput, "[data] a sequence of no samples found; at least one expected");
-    const Sample first = read(0);
+    const nb::object given = item(0);
+    has_labels_ = gives_label(given, inputs_);
+    const Sample first = sample_of(given, inputs_);
     if (!equal(first, read(0)))
       throw Error(Code::kInvalidInput,
                   "[data] sample 0 has other values when it is read again; the same each time expected; leave random "
                   "augmentation out");
-    has_labels_ = first.label >= 0;
     take(options);
   }
 
@@ -37,7 +38,7 @@ class SequenceDataset : public Dataset {
   Sample read(int64_t index) const override {
     const int64_t at = indices_[static_cast<size_t>(index)];
     nb::gil_scoped_acquire interpreter;
-    Sample sample = sample_of(nb::object(sequence_.get()[nb::int_(at)]), inputs_);
+    Sample sample = sample_of(item(at), inputs_);
     sample.name = std::to_string(at);
     sample.position = at;
     return sample;
@@ -67,6 +68,8 @@ class SequenceDataset : public Dataset {
   }
 
  private:
+  nb::object item(int64_t at) const { return sequence_.get()[nb::int_(at)]; }
+
   void take(const DatasetOptions& options) {
     require_number_of_samples(options);
     if (options.samples <= 0 || options.samples >= size()) return;

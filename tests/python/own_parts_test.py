@@ -97,6 +97,18 @@ class Data(Folder):
         with self.assertRaisesRegex(seqto.Error, "data_fingerprint found"):
             seqto.tune(MODEL, Digits(labels=False), self.dir / "own", **how)
 
+    def test_the_first_label_need_not_be_known(self):
+        labels = np.where(np.arange(len(ARRAYS["y"])) % 5 == 0, -1, ARRAYS["y"])
+
+        class Some(Digits):
+            def __getitem__(self, index):
+                return super().__getitem__(index)[0], labels[index]
+
+        own, array = (seqto.validate(MODEL, MODEL, data, samples=40, metrics=["accuracy"], task="classify").to_dict()
+                      for data in (Some(), dict(ARRAYS, y=labels)))
+        self.assertIn("top1", own["metrics"])
+        self.assertEqual(own["metrics"], array["metrics"])
+
     def test_bench_takes_all_samples(self):
         read = set()
 
