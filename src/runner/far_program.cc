@@ -20,7 +20,8 @@ if command -v seqto >/dev/null 2>&1; then echo "seqto-version $(seqto --version)
 if test -d "$cache/worker-{1}"; then echo "seqto-copied yes"; fi)sh";
 
 // Another connection may copy at the same time: who comes second finds the folder there and drops the own one. Of
-// copies that are there the three youngest stay; a worker that runs from another goes on.
+// copies that are there the three youngest stay; a worker that runs from another goes on. A folder of an archive is as
+// old as the archive.
 constexpr char kCopy[] = R"sh(set -e
 mkdir -p {0}
 cd {0}
@@ -29,6 +30,7 @@ tar -xzf - -C "$new"
 for bin in "$new"/bin "$new"/*/bin; do if test -e "$bin/seqto"; then top=${{bin%/bin}}; fi; done
 test -n "$top" || {{ echo "no bin/seqto in the archive" >&2; exit 1; }}
 test -d worker-{1} || mv "$top" worker-{1}
+touch worker-{1}
 ls -1dt worker-* | tail -n +4 | while read -r old; do rm -rf "$old"; done)sh";
 
 // Says at the end how the worker ended: without that line it was the link.

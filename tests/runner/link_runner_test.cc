@@ -140,6 +140,26 @@ TEST_F(LinkRunner, TheProgramIsCopiedOnceAndItsCrashIsTheModelsFault) {
   EXPECT_EQ(copied(), 1);
 }
 
+// A package's folders are as old as the package: of four copies the one that was just made was the oldest.
+TEST_F(LinkRunner, ACopyIsAsYoungAsItsCopying) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const fs::path bin = folder.path / "seqto-0.1/bin", package = folder.path / "seqto.tar.gz";
+  fs::create_directories(bin);
+  std::ofstream(bin / "seqto") << "#!/bin/sh\nexec " << SEQTO_BINARY << " \"$@\"\n";
+  fs::permissions(bin / "seqto", fs::perms::owner_all);
+  ASSERT_EQ(
+      std::system(
+          ("tar -czf " + package.string() + " --mtime=2020-01-01 -C " + folder.path.string() + " seqto-0.1").c_str()),
+      0);
+  for (const char* other : {"worker-a", "worker-b", "worker-c"}) fs::create_directories(link_.cache() / other);
+  ::setenv("SEQTO_WORKER_PACKAGE", package.c_str(), 1);
+  const auto use = [&] { make_runner("adb:board", options_, env_)->load(adder(1)); };
+  EXPECT_NO_THROW(use());
+  ::unsetenv("SEQTO_WORKER_PACKAGE");
+  EXPECT_EQ(std::distance(fs::directory_iterator(link_.cache()), {}), 3 + 1) << "three copies, and the blobs";
+}
+
 TEST_F(LinkRunner, WhatIsNotReachedSaysWhatHasToWork) {
   std::ofstream(link_.away()) << "x";
   EXPECT_EQ(code_of([&] { make_runner("adb:board", options_, env_); }), Code::kUnavailable);
