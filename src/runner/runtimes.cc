@@ -16,6 +16,7 @@
 #include "runner/link.h"
 #include "runner/providers.h"
 #include "runner/tvm_device.h"
+#include "runner/worker/repeated_session.h"
 #include "runner/worker/worker_runner.h"
 #include "seqto/error.h"
 
@@ -96,6 +97,18 @@ bool is_device(const std::string& name) {
   return name == "cpu" || find_provider(name) || is_tvm_device(name) || is_link(name);
 }
 
+// The folder of the model lasts as long as a worker may have to read it again.
+class SessionOfFolder : public RepeatedSession {
+ public:
+  SessionOfFolder(std::shared_ptr<const TemporaryFolder> folder, const Open& load)
+      : RepeatedSession([folder = std::move(folder), load] { return load(); }) {
+    open();
+  }
+
+ private:
+  void repeat(const std::function<void()>& work) override { work(); }
+};
+
 // A worker that reads models from files alone, and whose runtime may be told to compute a graph as it is written.
 class RuntimeRunner : public HostedRunner {
  public:
@@ -104,9 +117,10 @@ class RuntimeRunner : public HostedRunner {
       : HostedRunner(options, env), workers_(std::move(workers)), optimization_(optimization) {}
 
   std::unique_ptr<Session> load(const Model& model, const SessionOptions& options) override {
-    const TemporaryFolder folder;
-    save_model(model, folder.path / "model.onnx");
-    return open((folder.path / "model.onnx").string(), options);
+    auto folder = std::make_shared<const TemporaryFolder>();
+    const std::string path = (folder->path / "model.onnx").string();
+    save_model(model, path);
+    return std::make_unique<SessionOfFolder>(std::move(folder), [this, path, options] { return open(path, options); });
   }
   std::unique_ptr<Session> load_file(const std::string& path, const SessionOptions& options) override {
     const Model model = load_model(path);

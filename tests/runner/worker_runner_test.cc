@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "runner/runtimes.h"
 #include "seqto/error.h"
 #include "testing/children.h"
 
@@ -171,6 +172,14 @@ TEST(WorkerRunner, WhoseWorkerIsKilledGoesOnInAnother) {
   EXPECT_GT(runner->memory().resident_bytes, 0);
   expect_works(*runner);
   EXPECT_TRUE(two->run(kInputs)[0].equals(float_tensor({4}, {-1, -2, -3, -4})));
+}
+
+// The next worker reads the model's file too.
+TEST(WorkerRunner, AModelThatIsHandedOverAsAFileIsThereForTheNextWorker) {
+  auto runner = internal::make_runtime("cpu:unoptimized", {.worker = SEQTO_BINARY}, {});
+  auto session = runner->load(small("one"));
+  kill_workers();
+  EXPECT_TRUE(session->run(kInputs)[0].equals(float_tensor({4}, {-1, -2, -3, -4})));
 }
 
 TEST(WorkerRunner, WhatIsKilledEachTimeIsAnError) {
