@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "metrics/study_header.h"
+#include "orchestrator/study/asked.h"
 #include "runner/link.h"
 #include "seqto/error.h"
 
@@ -61,7 +62,8 @@ bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::fu
       const auto result = results_.find(proposals[told].number);
       if (result == results_.end()) break;
       Trial trial = *std::move(result->second.trial);
-      if (trial.plan != proposals[told].plan) give_up(fmt::format("trial {} is of another plan", trial.number));
+      if (!answers(trial, proposals[told]))
+        give_up(fmt::format("what it measured for proposal {} is of another one", proposals[told].number));
       results_.erase(result);
       ++told;
       try {

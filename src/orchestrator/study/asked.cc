@@ -51,11 +51,6 @@ void write_waiting(const fs::path& dir, const Waiting& waiting) {
   write_file_atomic(told_file(dir), text);
 }
 
-bool answers(const Trial& trial, const Proposal& proposal) {
-  return trial.number == proposal.number && trial.plan == proposal.plan && trial.part == proposal.part &&
-         trial.step == proposal.step && trial.excluded == proposal.excluded;
-}
-
 bool equal(const Trial& a, const Trial& b) {
   return a.id == b.id && a.plan == b.plan && a.part == b.part && a.step == b.step && a.excluded == b.excluded;
 }
@@ -97,6 +92,11 @@ void take(const Result& result, const Study& study, std::span<const Proposal> as
 }
 
 }  // namespace
+
+bool answers(const Trial& trial, const Proposal& proposal) {
+  return trial.number == proposal.number && trial.plan == proposal.plan && trial.part == proposal.part &&
+         trial.step == proposal.step && trial.excluded == proposal.excluded;
+}
 
 FileLock lock_asked(const fs::path& dir, const Env& env) { return {dir / "asked.lock", env}; }
 

@@ -20,6 +20,9 @@ void write_asked(const std::filesystem::path& dir, std::span<const Proposal> pro
 std::vector<Proposal> unanswered(const std::filesystem::path& dir, const Study& study);
 void remove_asked(const std::filesystem::path& dir);
 
+// Whether the trial is of that proposal and of no other.
+bool answers(const Trial& trial, const Proposal& proposal);
+
 // The study of the folder, to append to, with what was told and whose turn it is.
 Study study_told(const std::filesystem::path& dir);
 // Of the unanswered, those that no result waits for.
