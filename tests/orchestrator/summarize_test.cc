@@ -221,6 +221,27 @@ TEST(Summarize, EachDeviceHasAFrontOfItsOwnFigures) {
   EXPECT_EQ(ids(summary.elsewhere[0].front), (std::vector<std::string>{"full", "b"}));
 }
 
+// A runtime that does not run the next step is no reason to lose the summary of the others.
+TEST(Summarize, ALimitOnWhatADeviceDoesNotMeasureIsNotMetThere) {
+  std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 1.0), trial("a", 400, 0.4)};
+  for (Trial& t : trials) {
+    t.elsewhere["other"] = Outcome{t.measurement, {}};
+    t.measurement->decode_latency = Latency{t.measurement->size_bytes, t.measurement->size_bytes};
+  }
+  Ending ending{{"kl", "size", "decode_latency"}};
+  ending.limits = {{"decode_latency_ratio", 0.5, true, ""}, {"size_ratio", 0.3, true, ""}};
+  const Summary summary = summary_of("unmeasured", trials, ending);
+  EXPECT_TRUE(std::ranges::all_of(summary.limits, &CheckedLimit::met));
+  ASSERT_EQ(summary.elsewhere.size(), 1u);
+  const DeviceFront& other = summary.elsewhere[0];
+  EXPECT_EQ(other.selected, "full") << "the other limit counts";
+  std::map<std::string, bool> met;
+  for (const CheckedLimit& c : other.limits) met[c.limit.figure] = c.met;
+  EXPECT_EQ(met, (std::map<std::string, bool>{{"decode_latency_ratio", false}, {"size_ratio", true}}));
+  ending.limits = {{"no_such_figure", 0.5, true, ""}};
+  EXPECT_THROW(summary_of("unmeasured", trials, ending), Error) << "the first device says what there is";
+}
+
 // What may be on the front once all are timed needs a file, on whichever device.
 TEST(Summarize, AllThatAreTimedAgainCanBeReported) {
   const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_reportable";

@@ -194,6 +194,25 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
   return d;
 }
 
+// A runtime may not run what the first device's does, as a decoder's next step: a limit on that is not met there.
+DeviceFront front_elsewhere(const std::string& device, std::vector<Trial> measured, Ending ending,
+                            const Pointer& point) {
+  std::vector<Trial> trials = as_shown(std::move(measured), device, ending);
+  std::vector<CheckedLimit> not_measured;
+  if (const auto& reference = find(trials, "float")->measurement) {
+    const Figures known = figures_of(*reference, *reference);
+    const auto split = std::ranges::stable_partition(ending.limits, [&](const Limit& limit) {
+      return limit.figure == kUnnamedLoss || known.contains(limit.figure);
+    });
+    for (const Limit& limit : split)
+      not_measured.push_back({limit, {.value = std::numeric_limits<double>::quiet_NaN()}});
+    ending.limits.erase(split.begin(), split.end());
+  }
+  DeviceFront d = front_on(device, std::move(trials), std::move(ending), point);
+  std::ranges::move(not_measured, std::back_inserter(d.limits));
+  return d;
+}
+
 // The flag but for which candidates were judged on more samples.
 std::string fewer_samples_by(const Study& study) {
   const auto fewer = notes::kFewerSamples.in(study);
@@ -295,7 +314,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.objectives = ending.objectives;
   static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
   for (const std::string& device : other_devices(study))
-    s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
+    s.elsewhere.push_back(front_elsewhere(device, trials_on(study, device), ending, point));
   name_points(s);
   if (auto by_device = notes::kPlacement.in(study)) {
     s.placement = (*by_device)[s.device];
