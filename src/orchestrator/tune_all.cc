@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
+#include <new>
 #include <optional>
 #include <set>
 
@@ -123,6 +125,14 @@ void exclude_present(TuneOptions& o, const std::vector<std::string>& names, cons
   }
 }
 
+// Of what a library threw: no word of ours is in front of it.
+std::string words_of(const std::exception& error) {
+  if (dynamic_cast<const Error*>(&error)) return error.what();
+  if (dynamic_cast<const std::bad_alloc*>(&error))
+    return "[memory] no more of it to be had; end other programs, or take a smaller model or fewer samples";
+  return fmt::format("[tune] {}", error.what());
+}
+
 }  // namespace
 
 void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path> decoders, const Env& env) {
@@ -178,24 +188,25 @@ Summary tune_one(const ModelSource& source, const TuneAllOptions& options, const
 std::vector<OverviewEntry> tune_all(const std::vector<ModelSource>& models, const TuneAllOptions& options,
                                     const Env& env) {
   std::vector<OverviewEntry> entries;
-  std::optional<Error> first;
+  std::exception_ptr first;
   for (const ModelSource& model : models) {
     OverviewEntry entry{.name = model.name};
     env.log(LogLevel::kInfo, fmt::format("{} ({} of {})", model.name, entries.size() + 1, models.size()));
     // A model is to this run what a candidate is to a study: that it fails is a result.
     try {
       entry.summary = tune_one(model, options, env);
-    } catch (const Error& error) {
-      if (error.code() == Code::kInterrupted) throw;
-      entry.failure = error.what();
-      if (!first) first = error;
-      env.log(LogLevel::kError, fmt::format("{}: {}", model.name, error.what()));
+    } catch (const std::exception& error) {
+      const auto* own = dynamic_cast<const Error*>(&error);
+      if (own && own->code() == Code::kInterrupted) throw;
+      entry.failure = words_of(error);
+      if (!first) first = std::current_exception();
+      env.log(LogLevel::kError, fmt::format("{}: {}", model.name, entry.failure));
     }
     entries.push_back(std::move(entry));
     write_overview(entries, options.tune.output);
   }
   if (first && std::none_of(entries.begin(), entries.end(), [](const auto& e) { return e.summary.has_value(); }))
-    throw *first;
+    std::rethrow_exception(first);
   return entries;
 }
 

@@ -77,6 +77,14 @@ class ManyModels(unittest.TestCase):
         self.assertIn("a.onnx", done.stderr)
         self.assertEqual(len(self.overview()), 2)
 
+    def test_what_a_library_throws_ends_one_study(self):
+        (self.models / "a.onnx").symlink_to("a.onnx")
+        shutil.copy(models.DIGITS, self.models / "b.onnx")
+        self.assertIn("1 of 2 models failed: a", self.tune(self.models, code=INVALID).stderr)
+        entries = {e["model"]: e for e in self.overview()}
+        self.assertIn("symbolic links", entries["a"]["failure"])
+        self.assertEqual(entries["b"]["summary"]["evaluations"], 3)
+
     def test_empty_folder(self):
         self.assertIn("no .onnx file", self.tune(self.models, code=INVALID).stderr)
         shutil.copy(models.DIGITS, self.models / "my_quantum.onnx")
