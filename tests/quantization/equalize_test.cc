@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/pair.h"
 #include "quantization/arithmetic/channels.h"
 #include "quantization/improve/same_answers.h"
 #include "seqto/calibrate.h"
@@ -479,6 +480,30 @@ TEST_F(Equalize, AChannelThatTheSamplesHardlyUseKeepsRoomBelowTheCap) {
     EXPECT_GT(larger, 1);
     EXPECT_LE(larger * top / 2, 6.0) << channel;
   }
+}
+
+TEST_F(Equalize, LeavesWhatStandsBetweenAnEncoderAndItsDecoder) {
+  const Model encoder = with_weights(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] x) => (float[1,4,5,5] hidden) {
+      a = Conv <pads = [1,1,1,1]> (x, w0, b0)
+      hidden = Relu(a)
+    })");
+  const Model decoder = with_weights(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,5,5] hidden) => (float[1,4,5,5] y) {
+      y = Conv(hidden, w2, b2)
+    })");
+  const Model joined = internal::join({encoder, "encoder"}, {decoder, "decoder"}, {});
+  const SampleRun on{data(joined), samples_, *runner_};
+  QuantizeOptions options;
+  const Model even = rewrite_for(joined, {.equalize = true}, options, Scheme::kInt8, on);
+  EXPECT_EQ(even.graph.outputs.size(), joined.graph.outputs.size());
+  const auto pair = internal::pair_of(even);
+  ASSERT_TRUE(pair);
+  expect_same(internal::take_apart(joined, *pair).first, internal::take_apart(even, *pair).first);
+  const Model plain = equalize(joined, on, {});
+  EXPECT_FALSE(equal(joined, plain)) << "it would have been rescaled";
 }
 
 // What a rewriting that is no longer the same function looks like, and what only looks like one.
