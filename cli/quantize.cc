@@ -142,7 +142,7 @@ void say_what_was_done(const Quantized& made, const Context& context) {
 
 void tell(const SelfCheck& check, const WordFlags& f, const QuantizeOptions& made_with, const Context& context) {
   if (check.ruined) context.env.log(LogLevel::kWarning, fmt::format("{}; try {}", check.text, advice(f, made_with)));
-  else context.env.log(LogLevel::kInfo, check.text);
+  else context.env.log(check.figure.empty() ? LogLevel::kWarning : LogLevel::kInfo, check.text);
 }
 
 // Whether the runtime computes what the file says.

@@ -88,6 +88,8 @@ class Dataset {
   virtual Sample read(int64_t index) const = 0;
   virtual bool has_labels() const = 0;
   virtual SampleKind kind(int64_t index) const;
+  // Its number among all that the source holds, of which these may be a selection: what targets in an array go by.
+  virtual int64_t row(int64_t index) const { return index; }
   // Numbers made up by shape: sizes and latencies mean something, losses and ranges do not.
   virtual bool is_random() const { return false; }
   // SHA-256 over names, sizes, labels, preprocessing and pieces of the contents: tells one data set from another

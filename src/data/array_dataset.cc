@@ -55,6 +55,8 @@ class ArrayDataset : public Dataset {
     return sample;
   }
 
+  int64_t row(int64_t index) const override { return rows_.index[static_cast<size_t>(index)]; }
+
   std::string fingerprint() const override {
     std::string text = "arrays " + sha256_file(path_) + "\n";
     for (size_t i = 0; i < rows_.index.size(); ++i) text += fmt::format("{}\t{}\n", rows_.index[i], rows_.label[i]);

@@ -35,6 +35,7 @@ struct AudioFile {
 struct Place {
   size_t file = 0;
   int64_t window = 0;
+  int64_t row = 0;  // among all windows of all files
 };
 
 bool is_audio_name(const fs::path& path) {
@@ -145,9 +146,10 @@ class AudioDataset : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(places_.size()); }
   bool has_labels() const override { return has_labels_; }
   SampleKind kind(int64_t index) const override { return kind_of(files_, places_[index]); }
+  int64_t row(int64_t index) const override { return places_[static_cast<size_t>(index)].row; }
 
   Sample read(int64_t index) const override {
-    const auto [number, window] = places_[index];
+    const auto [number, window, row] = places_[index];
     const AudioFile& file = files_[number];
     return {.inputs = {tensor(file, window * form_.windows.hop - form_.windows.lead)},
             .label = file.label,
@@ -163,7 +165,7 @@ class AudioDataset : public Dataset {
                                    w.log_mel ? " log-mel" : "", w.normalize ? " normalized" : "");
     for (const AudioFile& f : files_)
       text += fmt::format("{}\t{}\t{}\t{}\n", f.name, f.size_bytes, xxh3_of_pieces(f.path), f.label);
-    for (const auto& [file, window] : places_) text += fmt::format("{} {}\n", file, window);
+    for (const auto& [file, window, row] : places_) text += fmt::format("{} {}\n", file, window);
     return sha256_hex(text);
   }
 
@@ -322,7 +324,7 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
   const Form form = look_at(files, windows_of(inputs[0], own));
   std::vector<Place> all, places;
   for (size_t f = 0; f < files.size(); ++f) {
-    for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w});
+    for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w, std::ssize(all)});
   }
   for (const int64_t i :
        select(static_cast<int64_t>(all.size()), options, [&](int64_t window) { return kind_of(files, all[window]); }))

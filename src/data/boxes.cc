@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -255,6 +256,20 @@ CocoData read_coco(const std::filesystem::path& file) {
   }
 }
 
+namespace {
+
+// Also "0.0", as numpy writes it.
+bool read_class(const std::string& word, int64_t& label) {
+  double value = -1;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= 0 && value < 1e9) || value != std::floor(value)) return false;
+  label = static_cast<int64_t>(value);
+  return true;
+}
+
+}  // namespace
+
 std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optional<KeypointForm>& keypoints) {
   if (!std::filesystem::exists(file)) return {};
   std::vector<Box> boxes;
@@ -266,9 +281,12 @@ std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optiona
     std::istringstream words(line);
     Box box;
     std::vector<float> values;
-    words >> box.label;
+    std::string label;
+    words >> label;
     for (float value = 0; words >> value;) values.push_back(value);
-    if (!words.eof() || values.size() < 4 || box.label < 0)
+    const bool is_class = read_class(label, box.label);
+    const bool is_box = values.size() == 4 || values.size() == 5 || keypoints;  // a score may stand behind it
+    if (!words.eof() || !is_class || values.size() < 4 || (!is_box && values.size() % 2 != 0))
       throw Error(
           Code::kInvalidInput,
           fmt::format("[data] {}, line {}: \"{}\" found; \"class x y width height\" or \"class x1 y1 x2 y2 x3 y3 ...\" "

@@ -213,6 +213,7 @@ class ImageDataset : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(folder_.files.size()); }
   bool has_labels() const override { return folder_.has_labels; }
   SampleKind kind(int64_t index) const override { return {folder_.files[index].kind}; }
+  int64_t row(int64_t index) const override { return folder_.files[static_cast<size_t>(index)].position; }
 
   Sample read(int64_t index) const override {
     const std::shared_ptr<const Pixels> pixels = load(index);

@@ -64,11 +64,17 @@ void SoundFile::seek(int64_t first) {
                                                  name_, first));
 }
 
+void SoundFile::require_all(int64_t read, int64_t count) const {
+  if (read == count) return;
+  throw Error(Code::kInvalidInput, fmt::format("[data] {}: {} of {} frames found; the file is damaged, copy it again",
+                                               name_, std::max<int64_t>(0, read), count));
+}
+
 std::vector<float> SoundFile::read_floats(int64_t first, int64_t count) {
   seek(first);
   std::vector<float> values(static_cast<size_t>(count * channels_));
   const int64_t read = sndfile().readf_float(handle_of(file_), values.data(), count);
-  values.resize(static_cast<size_t>(std::max<int64_t>(0, read) * channels_));
+  require_all(read, count);
   return values;
 }
 
@@ -76,7 +82,7 @@ std::vector<int16_t> SoundFile::read_int16(int64_t first, int64_t count) {
   seek(first);
   std::vector<int16_t> values(static_cast<size_t>(count * channels_));
   const int64_t read = sndfile().readf_short(handle_of(file_), values.data(), count);
-  values.resize(static_cast<size_t>(std::max<int64_t>(0, read) * channels_));
+  require_all(read, count);
   return values;
 }
 

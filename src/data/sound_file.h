@@ -28,6 +28,7 @@ class SoundFile {
 
  private:
   void seek(int64_t first);
+  void require_all(int64_t read, int64_t count) const;  // throws Error{kInvalidInput}
 
   std::string name_;
   void* file_ = nullptr;  // SNDFILE*

@@ -97,7 +97,8 @@ class YoloBoxes : public Truths {
  public:
   explicit YoloBoxes(fs::path folder) : folder_(std::move(folder)) {}
   void add_to(Sample& sample, int64_t /*row*/) const override {
-    sample.boxes = read_yolo(folder_ / fs::path(sample.name).filename().replace_extension(".txt"));
+    const fs::path file = fs::path(sample.name).replace_extension(".txt");
+    sample.boxes = read_yolo(folder_ / (fs::exists(folder_ / file) ? file : file.filename()));
   }
 
  private:
@@ -209,7 +210,7 @@ class TargetDataset : public Dataset {
 
   Sample read(int64_t index) const override {
     Sample sample = data_->read(index);
-    truths_->add_to(sample, index);
+    truths_->add_to(sample, data_->row(index));
     if (sample.boxes) place(*sample.boxes, sample.picture);
     return sample;
   }

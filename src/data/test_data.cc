@@ -59,6 +59,7 @@ class TestData : public Dataset {
   }
 
   int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
+  int64_t row(int64_t index) const override { return rows_[static_cast<size_t>(index)]; }
   bool has_labels() const override { return false; }
 
   Sample read(int64_t index) const override {

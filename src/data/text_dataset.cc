@@ -46,6 +46,7 @@ struct Filled {
 struct Text {
   Tokens tokens;
   int64_t file = -1;
+  int64_t row = 0;  // among all of the files
 };
 
 class TextDataset : public Dataset {
@@ -56,9 +57,10 @@ class TextDataset : public Dataset {
   int64_t size() const override { return std::ssize(samples_); }
   bool has_labels() const override { return false; }
   std::string fingerprint() const override { return fingerprint_; }
+  int64_t row(int64_t index) const override { return samples_[static_cast<size_t>(index)].row; }
 
   Sample read(int64_t index) const override {
-    const auto& [tokens, file] = samples_.at(index);
+    const auto& [tokens, file, row] = samples_.at(index);
     Sample sample{.name = std::to_string(index), .position = index, .source = file};
     for (const auto& [input, role] : inputs_) sample.inputs.push_back(token_input(input, role, tokens));
     return sample;
@@ -153,7 +155,10 @@ std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueIn
     fail(path, fmt::format("lines of text, and a model of {} tokens without an attention_mask", fixed),
          "one expected, which hides what is filled up; export the model with an open length");
   std::vector<Text> samples;
-  for (const int64_t i : select(std::ssize(all), options)) samples.push_back(std::move(all[static_cast<size_t>(i)]));
+  for (const int64_t i : select(std::ssize(all), options)) {
+    samples.push_back(std::move(all[static_cast<size_t>(i)]));
+    samples.back().row = i;
+  }
   if (samples.empty()) fail(path, "no sample", least_text(found.lines, whole ? length : 2));
   std::string print = fmt::format("text {}\n", length);
   for (const Text& sample : samples) print += fmt::format("{}\n", fmt::join(sample.tokens, " "));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -92,14 +93,25 @@ Tensor in_file(DataType type, std::vector<int64_t> dims, std::shared_ptr<const M
   return Tensor::in_file(type, std::move(dims), std::make_shared<const MappedValues>(std::move(file), bytes), bytes);
 }
 
+size_t bytes_of_entry(const onnx::TensorProto& t, const onnx::StringStringEntryProto& entry) {
+  const std::string& text = entry.value();
+  size_t bytes = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, bytes);
+  if (error != std::errc() || stop != end)
+    bad_tensor(t.name(),
+               fmt::format("the {} '{}' of external data found; a number of bytes expected", entry.key(), text));
+  return bytes;
+}
+
 Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims, ExternalFiles& files) {
   std::string location;
   size_t offset = 0, length = 0;
   bool has_length = false;
   for (const auto& entry : t.external_data()) {
     if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = std::strtoull(entry.value().c_str(), nullptr, 10);
-    if (entry.key() == "length") length = std::strtoull(entry.value().c_str(), nullptr, 10), has_length = true;
+    if (entry.key() == "offset") offset = bytes_of_entry(t, entry);
+    if (entry.key() == "length") length = bytes_of_entry(t, entry), has_length = true;
   }
   auto file = files.open(location, t.name());
   auto bytes = file->bytes();

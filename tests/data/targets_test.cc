@@ -40,6 +40,32 @@ TEST_F(ImageTruth, TargetsStandBesideLabels) {
   EXPECT_EQ(open(folder_.path, {.labels = alone})->read(0).label, -1);
 }
 
+// An array's targets are those of the rows that were drawn, whatever their place among these.
+TEST_F(ImageTruth, TargetsOfASelection) {
+  std::vector<float> x, y;
+  for (int row = 0; row < 40; ++row) {
+    x.insert(x.end(), {static_cast<float>(row), 0});
+    y.push_back(static_cast<float>(row) + 0.5f);
+  }
+  const std::vector<Initializer> arrays{{"x", float_tensor({40, 2}, x)}, {"y", float_tensor({40, 1}, y)}};
+  save_npz(labels_.path / "d.npz", arrays);
+  const ValueInfo pair{.name = "x", .type = DataType::kFloat, .shape = std::vector<Dimension>{{-1, "N"}, {2, ""}}};
+  for (const DatasetOptions& drawn :
+       {DatasetOptions{.random_samples = 9, .seed = 3}, DatasetOptions{.samples = 9, .order = SampleOrder::kMixed}}) {
+    const auto data = open_dataset(labels_.path / "d.npz", std::span(&pair, 1), drawn);
+    ASSERT_EQ(data->size(), 9);
+    for (int64_t i = 0; i < 9; ++i)
+      EXPECT_EQ(data->read(i).target, std::vector<float>{data->read(i).inputs[0].values<float>()[0] + 0.5f});
+  }
+  const std::vector<Initializer> targets{{"y", float_tensor({3, 1}, {1, 2, 3})}};
+  save_npz(labels_.path / "t.npz", targets);
+  const auto images = open(folder_.path, {.labels = (labels_.path / "t.npz").string(), .random_samples = 2, .seed = 1});
+  for (int64_t i = 0; i < 2; ++i) {
+    const Sample sample = images->read(i);
+    EXPECT_EQ(sample.target, std::vector<float>{static_cast<float>(sample.name[0] - 'a' + 1)});
+  }
+}
+
 TEST_F(ImageTruth, TargetErrorsNameTheLine) {
   const auto words = [&](const char* text) { return error_of([&] { read_labels(labels_.write("l.csv", text)); }); };
   EXPECT_PRED2(says, words("file,target\na.png,1\nb.png\n"), "line 3: the target \"\"");
@@ -65,6 +91,13 @@ TEST_F(ImageTruth, BoxesOfYolo) {
   EXPECT_PRED2(says, error_of([&] { data->read(2); }), "c.txt, line 2: 9 found behind the class; places and sizes as");
   labels_.write("c.txt", "1 0.9 0.9 1.001 0.5 1.02 0.9\n");
   EXPECT_EQ(data->read(2).boxes->size(), 1U) << "an outline that is cut off at the edge";
+  labels_.write("c.txt", "1.0 0.5 0.5 0.5 0.5\n2.000000e+00 0.5 0.5 0.5 0.5 0.9\n");
+  EXPECT_EQ((*data->read(2).boxes)[0], (Box{0.25f, 0.25f, 0.75f, 0.75f, 1})) << "as numpy writes it";
+  EXPECT_EQ((*data->read(2).boxes)[1], (Box{0.25f, 0.25f, 0.75f, 0.75f, 2})) << "with a score behind it";
+  for (const char* wrong : {"1.7 0.5 0.5 0.5 0.5\n", "car 0.5 0.5 0.5 0.5\n", "1 0.5 0.5 0.5 0.5 0.5 0.5 0.5\n"}) {
+    labels_.write("c.txt", wrong);
+    EXPECT_PRED2(says, error_of([&] { data->read(2); }), "c.txt, line 1") << wrong;
+  }
   const auto cropped = labels_.write("p.json", R"({"crop": 8})");
   ValueInfo small = kImage;
   small.shape = std::vector<Dimension>{{1}, {3}, {8}, {8}};

@@ -134,6 +134,10 @@ def of_other(f, n):
     inputs_dropped = {"Attention": 5, "EmbedLayerNormalization": 8}.get(n.op_type, 99)
     if any(n.input[inputs_dropped:]) or (n.op_type == "AveragePool" and attribute(n, "dilations", None)):
         ids.add("D44")
+    if f.form == "qoperator" and n.op_type == "Softmax" and attribute(n, "axis", None) is None and not f.o["compat_onnxruntime"]:
+        ids.add("D63")
+    if f.form == "qoperator" and n.op_type == "Resize":
+        ids.add("D64")
     if f.form == "qoperator":
         tensors = [t for t in list(n.input) + list(n.output)[:1] if t and t not in f.initializers]
         if any(t not in f.ranges for t in tensors):

@@ -110,6 +110,23 @@ TEST(TaskMetrics, FoundClassesAreNumberedAsInTheFloatModel) {
   EXPECT_EQ(score(found(1, 2), found(1, 2), R"(, "class_numbers": "index")"), 0) << "as it was said";
 }
 
+TEST(TaskMetrics, ABoxThatIsNoNumberIsNoHit) {
+  const auto found = [](float corner) {
+    Answers answers({"y"});
+    answers.append(std::vector<Tensor>{float_tensor({1, 1, 6}, {corner, 0, 0.5f, 0.5f, 0.9f, 0})});
+    return answers;
+  };
+  const std::vector<Truth> truths{{.boxes = {{{.right = 0.5f, .bottom = 0.5f, .label = 0}}}}};
+  const auto score = [&](const Answers& answers) {
+    Measurement m;
+    const std::string read = R"({"decode": "found", "box": "xyxy", "class_numbers": "index"})";
+    measure_task(m, make_metrics({.detector = read, .metrics = {"map50"}}), answers, found(0), truths);
+    return m.metrics.at("map50");
+  };
+  EXPECT_NEAR(score(found(0)), 1, 1e-9);
+  EXPECT_EQ(score(found(std::nanf(""))), 0);
+}
+
 TEST(TaskMetrics, LandmarksInSizesOfTheirBox) {
   // A box of 4 x 9, so of the size 6; one point is off by 3, two are right.
   const std::vector<Truth> truths{{.target = {0, 0, 4, 9, 2, 2}}};

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/files.h"
 #include "quantization/arithmetic/arithmetic.h"
 #include "seqto/error.h"
 #include "seqto/explain.h"
@@ -174,6 +175,8 @@ TEST(Ranges, CacheRoundTrip) {
   EXPECT_EQ(read.at("a").highest, 3e-20f);
   std::filesystem::remove(path);
   EXPECT_THROW(load_ranges(path), Error);
+  write_file_atomic(path, R"({"data": {"x": {"lowest": 5, "highest": -5}}})");
+  EXPECT_THROW(load_ranges(path), Error) << "the wrong way around";
 }
 
 TEST(ExclusionOrder, TensorThenItsReaders) {

@@ -143,7 +143,7 @@ class Results {
         if (taken[o] && !object(o).box.crowd) continue;
         if (at < real && !object(o).counts) break;
         const double like = image.like(f, objects[o]);
-        if (like < best) continue;
+        if (!(like >= best)) continue;  // a box that is no number is like none
         best = like, at = o;
       }
       if (at < objects.size()) taken[at] = true;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "seqto/error.h"
@@ -80,6 +82,12 @@ Ranges load_ranges(const std::filesystem::path& path) {
     for (const auto& [tensor, entry] : data.items()) {
       if (!entry.is_object() || !entry.contains("lowest")) continue;
       Range range{number(entry.at("lowest")), number(entry.at("highest"))};
+      if (std::isfinite(range.lowest) && std::isfinite(range.highest) && range.lowest > range.highest)
+        throw Error(
+            Code::kInvalidInput,
+            fmt::format("[ranges] {}: lowest {} and highest {} of '{}' found; the lowest first expected; correct "
+                        "it, or write one with `seqto calibrate`",
+                        path.string(), range.lowest, range.highest, tensor));
       if (entry.contains("avg")) range.avg = number(entry.at("avg"));
       if (entry.contains("std")) range.std = number(entry.at("std"));
       range.histogram = histogram_of(entry);

@@ -59,6 +59,10 @@ bool encode_softmax(OperatorEncoder& e, const Node& n) {
   int32_t zero_point = e.options().activation_type == DataType::kUint8 ? 0 : -128;
   Node with_opset = n;
   with_opset.set_attribute({"opset", e.index().opset});
+  if (e.index().opset < 13 && !n.attribute("axis") && !e.options().compat_onnxruntime) {
+    with_opset.set_attribute({"axis", int64_t{1}});  // the quantized operator's own default is the last one
+    e.deviate("D63");
+  }
   return encode_elementwise(e, with_opset, {n.inputs[0]}, e.output(n.outputs[0], 1.0f / 256, zero_point));
 }
 
@@ -122,7 +126,10 @@ bool encode_argmax(OperatorEncoder& e, const Node& n) {
 }
 
 bool encode_max_pool(OperatorEncoder& e, const Node& n) { return e.index().opset >= 12 && encode_moved(e, n); }
-bool encode_resize(OperatorEncoder& e, const Node& n) { return e.index().opset >= 11 && encode_moved(e, n); }
+bool encode_resize(OperatorEncoder& e, const Node& n) {
+  if (n.string_attribute("mode", "nearest") == "cubic") return e.deviate("D64"), false;  // of floats alone
+  return e.index().opset >= 11 && encode_moved(e, n);
+}
 
 bool encode_split(OperatorEncoder& e, const Node& n) {
   if (!e.is_float(n.inputs[0])) return false;
