@@ -106,13 +106,16 @@ void add_tune_flags(Command word, TuneFlags& f) {
   time.in_detail()
       .add_option("--workers", o.workers, "Who measures the search's candidates instead (docs/guide/cluster.md)")
       .type_name("ray[:ADDRESS]|COMMAND");
-  time.in_detail().add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)");
-  time.add_option("--max-time", o.max_time_seconds, "Seconds of the whole run (0: no limit)");
+  time.in_detail()
+      .add_option("--max-evaluations", o.max_evaluations, "Stop after so many trials (0: no limit)")
+      .check_not_negative();
+  time.add_option("--max-time", o.max_time_seconds, "Seconds of the whole run (0: no limit)").check_not_negative();
   input.add_option("--calibration-samples", o.calibration_samples,
                    "Samples for the ranges (default: 50, or half of the data)");
   input.in_detail().add_option("--search-samples", o.search_samples,
                                "Samples for the search, half of them to confirm what it finds (default: at most 64)");
-  input.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)");
+  input.add_option("--evaluation-samples", o.evaluation_samples, "Samples for the losses (0: all that are left)")
+      .check_not_negative();
   search.in_detail()
       .add_option(
           "--audit-samples", o.audit_samples,
@@ -136,6 +139,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
   input.in_detail().add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking").type_name("PATH");
   input.in_detail()
       .add_option("--ranking-samples", o.ranking_samples, "Of the calibration samples, those for the ranking")
+      .check_not_negative()
       .capture_default_str();
   search.add_option("--exclude,--nodes-to-exclude", o.exclude, "Stay in float: names, globs or op:TYPE")
       .type_name("NAMES")

@@ -73,11 +73,11 @@ class Config(unittest.TestCase):
         (self.dir / "tokenizer.json").write_text("{}")
         shutil.copy(models.DIGITS, self.dir / "m.onnx")
         done = subprocess.run([models.BINARY, "tune", "m.onnx", "--text", models.DIGITS_DATA, "-o", "out", "--begin", "--calibration-samples", "010",
-                               "--threshold", ".5", "--load-timeout", "300.", "--tokenizer", "tokenizer.json", "--search-evaluations", "+4"],
+                               "--compile-timeout", ".5", "--load-timeout", "300.", "--tokenizer", "tokenizer.json", "--search-evaluations", "+4"],
                               cwd=self.dir, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         written = (self.dir / "out/tune.toml").read_text()
-        for line in ("calibration-samples = 10", "threshold = 0.5", "load-timeout = 300.0", "search-evaluations = 4",
+        for line in ("calibration-samples = 10", "compile-timeout = 0.5", "load-timeout = 300.0", "search-evaluations = 4",
                      f'tokenizer = "{self.dir}/tokenizer.json"', f'model = "{self.dir}/m.onnx"'):
             self.assertIn(line + "\n", written)
         done = models.seqto("ask", self.dir / "out")

@@ -332,6 +332,12 @@ class Errors(unittest.TestCase):
                    "--calibration-samples", 0)
         self.tune_fails(USAGE, ["--length: 0 found; a number above 0 expected"], self.model, self.data, "--length", 0)
         self.tune_fails(USAGE, ["--samples: -1 found; 0 or more expected"], self.model, self.data, "--samples", -1)
+        for flag, value in (("--max-time", "nan"), ("--max-time", "inf"), ("--max-time", -1), ("--max-evaluations", -3),
+                            ("--ranking-samples", -1), ("--evaluation-samples", -1)):
+            self.tune_fails(USAGE, [f"{flag}: {value} found; 0 or more expected"], self.model, self.data, flag, value)
+        self.tune_fails(USAGE, ["threshold of nan found"], self.model, self.data, "--threshold", "nan")
+        self.fails(USAGE, ["a threshold with strategy chain found", "strategy incremental"], "tune", self.model, "--data", self.data, "-o",
+                   self.out, "--threshold", 0.1)
         self.tune_fails(USAGE, ["--threads"], self.model, self.data, "--threads", "many")
         self.fails(USAGE, ["--data", "--ranges"], "quantize", self.model, "-o", self.out)
 

@@ -380,6 +380,10 @@ class Calls(unittest.TestCase):
             seqto.load(onnx.load(MODEL).graph)
         with self.assertRaisesRegex(seqto.Error, "weight_bits=3 found"):
             seqto.quantize(MODEL, mode="weights", weight_bits=3)
+        for wrong, words in (({"max_time_seconds": float("nan")}, "max_time_seconds of nan found"), ({"max_evaluations": -3}, "max_evaluations of -3"),
+                             ({"threshold": 0.1}, "a threshold with strategy chain")):
+            with self.assertRaisesRegex(seqto.Error, words):
+                seqto.tune(MODEL, X, "unwritten", **wrong)
         with self.assertRaisesRegex(TypeError, "int4_block_siz.*did you mean 'int4_block_size'"):
             seqto.quantize(MODEL, mode="weights", weight_only={"int4_block_siz": 32})
         with self.assertRaisesRegex(seqto.Error, "did you mean 'uint8'"):

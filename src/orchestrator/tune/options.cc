@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -172,7 +173,27 @@ bool published_settings(const TuneOptions& o) {
          quantize_options_to_json(o.quantize) == quantize_options_to_json({}) && o.improvers == ImproveOptions{};
 }
 
+namespace {
+
+void validate_bounds(const TuneOptions& o) {
+  const std::pair<const char*, double> bounds[] = {{"max_time_seconds", o.max_time_seconds},
+                                                   {"max_evaluations", static_cast<double>(o.max_evaluations)},
+                                                   {"evaluation_samples", static_cast<double>(o.evaluation_samples)},
+                                                   {"ranking_samples", static_cast<double>(o.ranking_samples)}};
+  for (const auto& [name, value] : bounds)
+    if (!std::isfinite(value) || value < 0) usage(fmt::format("{} of {} found; 0 or more expected", name, value));
+  if (std::isnan(o.search.threshold)) usage("a threshold of nan found; a number expected");
+  if (o.search.threshold != 0 && !traits_of(o.strategy).reads_threshold)
+    usage(
+        fmt::format("a threshold with strategy {} found, which does not read it; leave it out, or take strategy "
+                    "incremental",
+                    o.strategy));
+}
+
+}  // namespace
+
 void validate(const TuneOptions& o) {
+  validate_bounds(o);
   if (o.calibration_samples && *o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
     usage(fmt::format("{} calibration samples found; at least 1 expected", *o.calibration_samples));
   if (o.message_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.message_samples));

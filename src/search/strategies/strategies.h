@@ -53,6 +53,7 @@ struct StrategyTraits {
   // Begins with the uniform plans, and goes on from what the study holds when it is made anew: so it takes what is
   // learned on the way, and does with few candidates.
   bool adapts = false;
+  bool reads_threshold = false;  // StrategyOptions::threshold
 };
 StrategyTraits traits_of(const std::string& strategy);  // of one of the caller's own: the defaults
 

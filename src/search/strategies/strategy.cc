@@ -18,7 +18,7 @@ struct StrategyEntry {
 };
 constexpr std::array kStrategies{
     StrategyEntry{"chain", make_chain, {.adapts = true}},
-    StrategyEntry{"incremental", make_incremental, {.searches = false}},
+    StrategyEntry{"incremental", make_incremental, {.searches = false, .reads_threshold = true}},
     StrategyEntry{"dynamic_program", make_dynamic_program},
     StrategyEntry{"sensitivity_list", make_sensitivity_list},
     StrategyEntry{"greedy_revert", make_greedy_revert},
