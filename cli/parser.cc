@@ -1,6 +1,7 @@
 #include "parser.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -132,6 +133,17 @@ Option Command::get_option(const std::string& name) const { return app_->get_opt
 size_t Command::count(const std::string& name) const {
   const CLI::Option* option = app_->get_option_no_throw(name);
   return option ? option->count() : 0;
+}
+
+bool Command::typed(const std::string& name) const {
+  const CLI::Option* option = app_->get_option_no_throw(name);
+  return option && std::ranges::count(app_->parse_order(), option) > 0;
+}
+std::string Command::given_under(const std::string& heading) const {
+  for (const CLI::Option* option : app_->get_options())
+    if (option->count() > 0 && (option->get_group() == heading || option->get_group() == heading + kInDetail))
+      return "--" + option->get_lnames().front();
+  return "";
 }
 
 void Command::hide() const { app_->group(""); }

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "idle_flags.h"
 #include "layer_table.h"
 #include "print_json.h"
 #include "quantize_recipe.h"
@@ -33,26 +33,6 @@ std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordF
   std::vector<std::string> notes = take_plan(recipe, std::move(foreign.plan), model);
   recipe.quantize.tensor_overrides.merge(foreign.encodings);
   return notes;
-}
-
-// What was named has some layer to work on.
-void refuse_idle(const Recipe& recipe, const WordFlags& f, Scheme stored) {
-  std::set<Scheme> schemes;
-  if (f.plan.empty()) schemes = {scheme_of(f.mode, stored)};
-  for (const auto& [layer, scheme] : recipe.plan.schemes) schemes.insert(scheme);
-  const auto require = [&](std::string_view flag, bool (*serves)(Scheme)) {
-    if (std::ranges::any_of(schemes, serves)) return;
-    std::vector<std::string_view> found;
-    for (const Scheme scheme : schemes) found.push_back(to_string(scheme));
-    throw Error(Code::kUsage,
-                fmt::format("[quantize] {} with layers in {} found, where it does nothing; leave the flag "
-                            "out, or choose another --mode",
-                            flag, fmt::join(found, ", ")));
-  };
-  const ImproveOptions named = f.improve.named();
-  for (const Improver& i : improvers())
-    if (i.asked(named)) require(i.flag, i.serves);
-  if (f.quantize.options.power_of_two_scales) require("--power-of-two-scales", is_static);
 }
 
 void refuse_contradictions(const Recipe& recipe, const WordFlags& f) {
@@ -92,7 +72,7 @@ std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
   return {};
 }
 
-Made make_by_flags(const WordFlags& f, const Refusal& refusal, const Context& context) {
+Made make_by_flags(const WordFlags& f, const Command& word, const Refusal& refusal, const Context& context) {
   Model model = load_model_of(f, context);
   refuse_trees(model);
   Recipe recipe{.quantize = f.quantize.parsed(), .calibrate = f.quantize.calibration()};
@@ -107,7 +87,7 @@ Made make_by_flags(const WordFlags& f, const Refusal& refusal, const Context& co
     if (std::string left = take_target_layers(options, load_target(f.quantize.target), model); !left.empty())
       notes.push_back(std::move(left));
   recipe.improvers = f.improve.parsed(f.mode == "weights" ? stored : Scheme::kInt8, options);
-  refuse_idle(recipe, f, stored);
+  refuse_idle(recipe, f, word);
   refuse_contradictions(recipe, f);
   Workbench bench;
   Judged judged;
@@ -198,7 +178,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
   const Refusal refusal = target ? refusal_by(target->device, {}, context.env) : Refusal();
   auto [made, asked, bench, judged] =
-      recipe ? make_by_recipe(std::move(*recipe), f, word, refusal, context) : make_by_flags(f, refusal, context);
+      recipe ? make_by_recipe(std::move(*recipe), f, word, refusal, context) : make_by_flags(f, word, refusal, context);
   check_model(made.model);
   if (target) require_taken(made.model, *target);
   if (made.refused) context.env.log(LogLevel::kWarning, fmt::format("{} does not take the file", target->device));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "idle_flags.h"
 #include "seqto/error.h"
 #include "seqto/plan.h"
 
@@ -58,6 +59,7 @@ void refuse_settled(const WordFlags& f, Command word) {
   std::string flag;
   if (word.count("--mode") > 0) flag = "--mode";
   if (f.improve.any()) flag = f.improve.first();
+  if (word.typed("--smooth-alpha")) flag = "--smooth-alpha";
   if (calibrate_options_to_json(f.quantize.calibration()) != calibrate_options_to_json(CalibrateFlags{}.parsed({})))
     flag = "a flag of calibration";
   if (flag.empty()) return;
@@ -80,6 +82,7 @@ Made make_by_recipe(Recipe recipe, const WordFlags& given, Command word, const R
                     const Context& context) {
   const WordFlags f = for_any_device(given);
   refuse_settled(f, word);
+  refuse_idle(recipe, f, word);
   take_flags(recipe.quantize, f, word, context);
   const std::string file = model_file(f.model, f.hub, context);
   const Model loaded = load_model(file);

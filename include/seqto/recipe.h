@@ -7,8 +7,10 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +86,21 @@ std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model);
 // What of it takes samples, by what comes first; ranges that are given serve for kRanges.
 enum class SamplesFor { kNothing, kImprovers, kPlannedRewriting, kPlannedCorrections, kPlannedMethods, kRanges };
 SamplesFor samples_for(const Recipe& recipe);
+
+// --- What of it layers read
+
+// A setting that layers of some schemes alone read. Who names it for others is told so: it would do nothing.
+struct SchemeSetting {
+  const char* field = nullptr;  // as Python names it; null: part of another
+  const char* flag = nullptr;   // null: the command has none
+  bool (*read_by)(Scheme, QuantFormat) = nullptr;
+};
+std::span<const SchemeSetting> scheme_settings();
+// What an error says behind the name of a setting that no layer of the recipe reads, and which mode does. Empty where
+// one reads it, and where all layers stay float.
+std::string why_idle(const Recipe& recipe, const std::function<bool(Scheme, QuantFormat)>& read_by);
+// Whether any layer is smoothed: ImproveOptions::smooth_alpha is read then.
+bool smooths(const Recipe& recipe);
 
 // --- As a file
 

@@ -174,6 +174,8 @@ class Keywords {
   }
 
   bool given(const char* name) const { return given_.contains(name) || left_.contains(name); }
+  // Given, and neither None, False, zero nor empty.
+  bool asks(const char* name) const { return asked_.contains(name); }
   bool given_any(std::span<const char* const> names) const {
     return std::ranges::any_of(names, [&](const char* name) { return given(name); });
   }
@@ -227,6 +229,7 @@ class Keywords {
       throw nb::type_error((function_ + "(" + name + "=...): " + error.what()).c_str());
     }
     given_.insert(name);
+    if (PyObject_IsTrue(value.ptr()) == 1) asked_.insert(name);
     left_.attr("pop")(name);
   }
   [[noreturn]] void wrong(const char* name, const std::string& type, nb::handle value) const {
@@ -238,7 +241,7 @@ class Keywords {
   std::string function_;
   nb::dict left_;
   std::vector<std::string> known_;
-  std::set<std::string> given_;
+  std::set<std::string> given_, asked_;
 };
 
 template <Nested T>

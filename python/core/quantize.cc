@@ -99,6 +99,23 @@ void require_mode(const Asked& asked) {
   require_scheme(*asked.target, scheme, "mode='" + asked.mode + "'");
 }
 
+// What was named has some layer to work on.
+void refuse_idle(const QuantizeCall& call, const ImproveOptions& named, const Keywords& k) {
+  const auto require = [&](const char* name, const auto& read_by) {
+    if (const std::string why = why_idle(call.recipe, read_by); !why.empty())
+      throw Error(Code::kUsage, std::string("[quantize] ") + name + " " + why);
+  };
+  for (const Improver& i : improvers())
+    if (i.asked(named)) require(i.name, [&](Scheme scheme, QuantFormat) { return i.serves(scheme); });
+  for (const SchemeSetting& s : scheme_settings()) {
+    if (!s.field || !k.asks(s.field)) continue;
+    const bool says_what_is = s.field == std::string_view("weight_bits") && call.asked.weight_bits == 8;
+    if (!says_what_is) require(s.field, s.read_by);
+  }
+  if (k.given("smooth_alpha") && !smooths(call.recipe))
+    throw Error(Code::kUsage, "[quantize] smooth_alpha without smooth found, where it does nothing; both expected");
+}
+
 QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   QuantizeCall call;
   Asked& asked = call.asked;
@@ -117,6 +134,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   k.set(options);
   k.set(call.recipe.calibrate);
   k.set(call.recipe.improvers);
+  const ImproveOptions named = call.recipe.improvers;
   call.bench.take(k);
   k.refuse_others();
   require_mode(asked);
@@ -139,6 +157,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   options.exclude = expand_patterns(options.exclude, call.model);
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);
+  refuse_idle(call, named, k);
   if (!data.is_none()) call.data = dataset_of(data, call.model, call.bench.dataset, model);
   if (!asked.ranges.is_none()) call.ranges = ranges_of(asked.ranges);
   choose_improvers(call, k, best);
