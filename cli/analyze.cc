@@ -31,6 +31,24 @@ void print_errors(const std::vector<TableColumn>& table, const std::vector<Table
   }
 }
 
+// What the way that the errors are found does not read.
+void refuse_idle(const Command& word, const WordFlags& f) {
+  const auto refuse = [](const std::string& flag, const char* beside) {
+    throw Error(Code::kUsage, fmt::format("[analyze] {} {}", flag, beside));
+  };
+  for (const char* flag : {"--size", "--plan-out", "--task", "--pooling"})
+    if (word.count(flag) > 0)
+      refuse(flag, "without --one-in found, where it does nothing; give --one-in SCHEMES, or leave it out");
+  if (f.quantized.empty()) return;
+  std::string flag = word.count("--ranges") > 0 ? "--ranges" : "";
+  for (const char* heading : {"Scheme", "Ranges"})
+    if (flag.empty()) flag = word.given_under(heading);
+  if (!flag.empty())
+    refuse(flag,
+           "with --quantized found, whose model is not quantized here; leave one of them out: `seqto quantize` makes a "
+           "model of such flags");
+}
+
 void analyze_command(const WordFlags& f, const Context& context) {
   Model model = load_model_of(f, context);
   require_quantizable(model);
@@ -94,8 +112,9 @@ void add_analyze(Command app, Context& context) {
   auto one_in = std::make_shared<OneInFlags>();
   add_one_in_flags(word, *one_in);
   word.callback([=, &context] {
-    if (one_in->schemes.empty()) analyze_command(*f, context);
-    else one_in_command(*f, *one_in, context);
+    if (!one_in->schemes.empty()) return one_in_command(*f, *one_in, context);
+    refuse_idle(word, *f);
+    analyze_command(*f, context);
   });
 }
 

@@ -84,9 +84,9 @@ void one_in_command(const WordFlags& f, const OneInFlags& own, const Context& co
   for (const std::string& name : own.schemes) options.schemes.push_back(parse_detailed_scheme(name));
   if ((own.size > 0) == own.plan_out.empty())
     throw Error(Code::kUsage, "[analyze] one of --size and --plan-out found; both, or neither, expected");
-  if (!f.data.options.states.empty() || !f.quantized.empty())
-    throw Error(Code::kUsage, fmt::format("[analyze] --one-in and {} found; one of them expected",
-                                          f.quantized.empty() ? "--state" : "--quantized"));
+  const char* other = !f.quantized.empty() ? "--quantized" : f.channels ? "--per-channel-detail" : "--state";
+  if (!f.data.options.states.empty() || !f.quantized.empty() || f.channels)
+    throw Error(Code::kUsage, fmt::format("[analyze] --one-in and {} found; one of them expected", other));
   const std::string file = model_file(f.model, f.hub, context);
   const Model model = load_for_quantizing(file, options.quantize, context.env, true);
   options.quantize.exclude = expand_patterns(f.exclude, model);

@@ -105,6 +105,26 @@ class IdleFlags(unittest.TestCase):
         self.refused(["--percentile with layers in int4_weights"], "--config", file)
         self.taken("--config", file, "--mode", "static", "--quick", *DATA)
 
+    def analyze(self, *words):
+        done = models.seqto("analyze", models.DIGITS, *DATA, "--samples", 8, *words)
+        self.assertEqual(done.returncode, 2, (words, done.stderr))
+        return done.stderr
+
+    def test_analyze_without_one_in(self):
+        plan = self.dir / "p.json"
+        for words in (("--size", "0.3", "--plan-out", plan), ("--plan-out", plan), ("--task", "bogus"), ("--pooling", "mean")):
+            self.assertIn(f"{words[0]} without --one-in {IDLE}; give --one-in SCHEMES", self.analyze(*words))
+        self.assertFalse(plan.exists())
+        self.assertIn("--one-in and --per-channel-detail found", self.analyze("--one-in", "int8_weights", "--per-channel-detail"))
+
+    def test_analyze_of_a_model_that_is_quantized(self):
+        self.quantize("--mode", "weights")
+        for words in (("--per-channel",), ("--calibration-method", "mse"), ("--exclude", "nothing"), ("--weight-type", "uint8"),
+                      ("--ranges", "r.json"), ("--op-types", "Conv"), ("--min-real-range", 1)):
+            self.assertIn("with --quantized found, whose model is not quantized here", self.analyze("--quantized", self.out, *words))
+        done = models.seqto("analyze", models.DIGITS, *DATA, "--samples", 8, "--quantized", self.out, "--per-channel-detail")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
