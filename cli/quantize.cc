@@ -171,6 +171,7 @@ void keep_original(const WordFlags& f) {
 
 void quantize_command(const WordFlags& f, Command word, const Context& context) {
   keep_original(f);
+  require_device(f.device.device);
   if (f.verify && f.data.path.empty())
     throw Error(Code::kUsage, "[quantize] --verify without --data found; samples to run the model on expected");
   std::optional<Recipe> recipe;

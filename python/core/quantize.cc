@@ -138,6 +138,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   call.bench.take(k);
   k.refuse_others();
   require_mode(asked);
+  if (!call.bench.device.load) require_device(call.bench.device.name);
   const std::optional<Target>& target = asked.target;
   if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
   else if (best) take_fast_types(options, call.bench.device.name);

@@ -1,12 +1,10 @@
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 
 #include "runner/link_runner.h"
 #include "runner/onnxruntime_runner.h"
-#include "runner/providers.h"
+#include "runner/runtimes.h"
 #include "runner/tvm_runner.h"
 #include "runner/worker/worker_runner.h"
 #include "seqto/error.h"
@@ -46,14 +44,10 @@ ProcessMemory Runner::memory() {
 }
 
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& options, const Env& env) {
+  internal::require_device(device);
   if (internal::is_tvm_device(device))
     return internal::make_tvm_runner(internal::parse_tvm_device(device), device, options, env);
   if (internal::is_link(device)) return internal::make_link_runner(internal::parse_link(device), options, env);
-  if (device != "cpu" && !internal::find_provider(device))
-    throw Error(Code::kUnavailable, fmt::format("[runner] device '{}' found; cpu, one of ONNX Runtime's providers, "
-                                                "tvm:TARGET, ssh:HOST or adb:SERIAL expected; --device list "
-                                                "tells which are there",
-                                                device));
   if (options.isolated)
     return internal::make_worker_runner(internal::worker_command(device, options), device, options, env);
   return internal::make_onnxruntime_runner(device, options, env);

@@ -93,10 +93,6 @@ std::string required_file(const std::string& name, const Runtime& runtime) {
                   fmt::format(fmt::runtime(runtime.install), folder.string(), version), runtimes_folder()));
 }
 
-bool is_device(const std::string& name) {
-  return name == "cpu" || find_provider(name) || is_tvm_device(name) || is_link(name);
-}
-
 // The folder of the model lasts as long as a worker may have to read it again.
 class SessionOfFolder : public RepeatedSession {
  public:
@@ -166,6 +162,18 @@ std::string runtimes_folder() {
   if (std::string built_in = SEQTO_DEFAULT_RUNTIMES; !built_in.empty() && fs::exists(built_in, error)) return built_in;
   if (std::string data = variable("XDG_DATA_HOME"); !data.empty()) return data + "/seqto/runtimes";
   return variable("HOME") + "/.local/share/seqto/runtimes";
+}
+
+bool is_device(const std::string& name) {
+  return name == "cpu" || find_provider(name) || is_tvm_device(name) || is_link(name);
+}
+
+void require_device(const std::string& name) {
+  if (!is_device(name))
+    throw Error(Code::kUnavailable, fmt::format("[runner] device '{}' found; cpu, one of ONNX Runtime's providers, "
+                                                "tvm:TARGET, ssh:HOST or adb:SERIAL expected; --device list "
+                                                "tells which are there",
+                                                name));
 }
 
 bool is_runtime(const std::string& name) {

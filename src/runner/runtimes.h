@@ -16,7 +16,11 @@ namespace seqto::internal {
 // not there, with the commands that bring it.
 std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOptions& options, const Env& env);
 
-// Whether that knows the name: what it brings need not be there, but for a folder of runtimes_folder().
+// Whether make_runner() takes the name; what runs there need not be there.
+bool is_device(const std::string& name);
+// Throws Error{kUnavailable}, which says what devices are called.
+void require_device(const std::string& name);
+// Whether make_runtime() knows the name: what it brings need not be there, but for a folder of runtimes_folder().
 bool is_runtime(const std::string& name);
 
 // Where runtimes are installed, a folder each: $SEQTO_RUNTIMES, else the build's own where there is one, else

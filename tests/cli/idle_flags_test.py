@@ -80,6 +80,12 @@ class IdleFlags(unittest.TestCase):
         self.refused(["--smooth-alpha without --smooth-quant"], "--smooth-alpha", "0.3", *DATA)
         self.refused(["--float16-block-ops without --float16-compute"], "--mode", "float16", "--float16-block-ops", "Conv")
 
+    def test_a_device_of_no_kind_where_nothing_runs(self):
+        done = self.quantize("--mode", "weights", "--device", "nosuch")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("device 'nosuch' found; cpu, one of", done.stderr)
+        self.taken("--mode", "weights", "--device", "cuda")
+
     def test_a_plan_reads_what_any_of_its_layers_reads(self):
         listed = json.loads(models.seqto("inspect", models.DIGITS, "--json").stdout)["layers"]
         first, second = [layer["name"] for layer in listed if layer["weight_bytes"]][:2]

@@ -390,11 +390,13 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(seqto.Error, words) as raised:
                 seqto.quantize(MODEL, X, **idle)
             self.assertEqual(int(raised.exception.code), 2)
+        with self.assertRaisesRegex(seqto.Error, "device 'nosuch' found"):
+            seqto.quantize(MODEL, mode="weights", device="nosuch")
         seqto.quantize(MODEL, mode="weights", weight_bits=8, per_token=False, symmetric_weights=None, headroom_16_bits=0)
         for wrong, words in (({"max_time_seconds": float("nan")}, "max_time_seconds of nan found"), ({"max_evaluations": -3}, "max_evaluations of -3"),
                              ({"threshold": 0.1}, "a threshold with strategy chain")):
-            with self.assertRaisesRegex(seqto.Error, words):
-                seqto.tune(MODEL, X, "unwritten", **wrong)
+            with self.assertRaisesRegex(seqto.Error, words), tempfile.TemporaryDirectory(prefix="seqto-python-") as folder:
+                seqto.tune(MODEL, X, folder, **wrong)
         with self.assertRaisesRegex(TypeError, "int4_block_siz.*did you mean 'int4_block_size'"):
             seqto.quantize(MODEL, mode="weights", weight_only={"int4_block_siz": 32})
         with self.assertRaisesRegex(seqto.Error, "did you mean 'uint8'"):
