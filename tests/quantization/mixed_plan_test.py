@@ -22,6 +22,7 @@ from testing.models import save, seqto, weight
 LOSSES = {"float32": (0, 1e-6), "float16": (1e-6, 2e-3), "int8_weights": (1e-4, 2e-2), "int8": (1e-3, 5e-2),
           "int4_weights": (2e-3, 2e-1), "int8w_int16a": (1e-4, 2e-2), "int8_dynamic": (0, 5e-2)}
 LAYERS = ["conv_a", "conv_b", "up", "matmul", "gemm"]
+INTEGERS = {"int8", "int8w_int16a", "int8_dynamic"}  # whose weights may have a scale for each channel, or one
 MIXED = dict(zip(LAYERS, ["int8", "int8_weights", "float32", "int4_weights", "float16"]))
 
 
@@ -56,7 +57,7 @@ def quantized(folder, schemes, *flags):
     plan.write_text(json.dumps({"schemes": schemes}))
     target = folder / "quantized.onnx"
     result = seqto("quantize", folder / "float.onnx", "-o", target, "--plan", plan, "--data", folder / "data.npz",
-                   "--per-channel", *flags)
+                   *(["--per-channel"] if INTEGERS & set(schemes.values()) else []), *flags)
     assert result.returncode == 0, result.stderr
     model = onnx.load(target)
     onnx.checker.check_model(model, full_check=True)
