@@ -109,6 +109,10 @@ bool Subprocess::end_within(double seconds) {
   return ended_;
 }
 
+void Subprocess::terminate() {
+  if (running()) ::kill(-pid_, SIGTERM);
+}
+
 void Subprocess::kill() {
   if (running()) ::kill(-pid_, SIGKILL);
 }

@@ -32,6 +32,7 @@ class Subprocess {
   pid_t pid() const { return pid_; }
   bool running();
   bool end_within(double seconds);  // closes its stdin; whether it ended in that time
+  void terminate();                 // asks all of its process group to end: SIGTERM
   void kill();                      // at once, with all that it started in its process group
   std::string wait();               // until it has ended; how, as words: "killed by signal 6 (Aborted)"
   bool was_killed() const;          // it has ended, by a signal that others send: SIGKILL, SIGTERM, SIGINT, SIGHUP

@@ -22,7 +22,9 @@ namespace fs = std::filesystem;
 // The search ends where it wants to measure: others will.
 class Asking : public Evaluations {
  public:
-  bool measure(std::span<const Proposal>, const std::function<void(Trial)>&) override { return false; }
+  bool measure(std::span<const Proposal>, const std::function<void(Trial)>&, const std::function<bool()>&) override {
+    return false;
+  }
 };
 
 void require_a_search(const TuneOptions& o) {

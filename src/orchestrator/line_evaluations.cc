@@ -1,6 +1,7 @@
 #include "orchestrator/line_evaluations.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -42,20 +43,22 @@ std::string command_of(const TuneOptions& o) {
 
 LineEvaluations::~LineEvaluations() {
   constexpr double kSeconds = 10;
-  if (child_ && in_flight_.empty()) child_->end_within(kSeconds);
+  if (child_ && ready_ && in_flight_.empty()) child_->end_within(kSeconds);
 }
 
-bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) {
-  if (!child_) {
-    id_ = study_id(Study::read(StudyFolder{study_}.study()).header());
-    child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
-    silent_since_ns_ = env_.clock_ns();
-  }
+bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done,
+                              const std::function<bool()>& over) {
+  if (!child_) begin();
+  heard();                     // nobody listened between two steps
   std::exception_ptr stopped;  // by `done`: no more is sent, and what runs is waited for
   size_t sent = 0, told = 0;
   while (stopped ? !in_flight_.empty() : told < proposals.size()) {
     env_.stop_if_cancelled("evaluate");
-    while (!stopped && sent < proposals.size() && std::ssize(in_flight_) < ready_) send(proposals[sent++]);
+    if (over()) {
+      leave(proposals.size() - told);
+      break;
+    }
+    while (!stopped && sent < proposals.size() && std::ssize(in_flight_) < ready_.value_or(0)) send(proposals[sent++]);
     exchange();
     tell_silence();
     while (!stopped && told < proposals.size()) {
@@ -78,6 +81,27 @@ bool LineEvaluations::measure(std::span<const Proposal> proposals, const std::fu
   return true;
 }
 
+void LineEvaluations::begin() {
+  id_ = study_id(Study::read(StudyFolder{study_}.study()).header());
+  child_ = std::make_unique<Subprocess>(std::vector<std::string>{"/bin/sh", "-c", command_});
+  ready_.reset();
+  errors_open_ = true;
+}
+
+void LineEvaluations::leave(size_t missing) {
+  constexpr double kSeconds = 5;  // to end what it has elsewhere
+  env_.log(
+      LogLevel::kWarning,
+      fmt::format("[tune] --max-time: answers of the workers of `{}` to {} proposals were not waited for{}; the run "
+                  "ends with what was measured",
+                  command_, missing, ready_ ? "" : ", which never said that they are ready"));
+  child_->terminate();
+  child_->end_within(kSeconds);
+  child_.reset();
+  in_flight_.clear();
+  for (std::string* text : {&to_send_, &received_, &said_}) text->clear();
+}
+
 void LineEvaluations::send(const Proposal& proposal) {
   to_send_ += proposal_to_json(proposal) + "\n";
   in_flight_.insert(proposal.number);
@@ -94,31 +118,48 @@ void LineEvaluations::exchange() {
   if (errors_open_) errors_open_ = read_available(child_->errors(), said_);
   take_lines(said_, [&](const std::string& line) {
     env_.log(LogLevel::kInfo, "workers: " + line);
-    if (silent_since_ns_) silent_since_ns_ = env_.clock_ns();
+    heard();
   });
   const bool writes = read_available(child_->output(), received_);
   take_lines(received_, [&](const std::string& line) { take(line); });
   if (!written || !writes) give_up(how_it_ended());
 }
 
+void LineEvaluations::heard() {
+  // A candidate may take minutes; the first line comes once a model is loaded.
+  constexpr int64_t kUntilReady = 10, kUntilAnswered = 60;
+  heard_ns_ = env_.clock_ns();
+  patience_s_ = ready_ ? kUntilAnswered : kUntilReady;
+}
+
 void LineEvaluations::tell_silence() {
-  constexpr int64_t kSeconds = 10, kNsOfSecond = 1'000'000'000;
-  if (!silent_since_ns_ || env_.clock_ns() - *silent_since_ns_ < kSeconds * kNsOfSecond) return;
-  silent_since_ns_.reset();
-  env_.log(
-      LogLevel::kWarning,
-      fmt::format(R"([tune] nothing found from the workers of `{}` in {} s; the line {{"ready": N}} expected first, )"
-                  "as `seqto eval DIR -` writes it; still waiting; Ctrl-C ends it and keeps the study",
-                  command_, kSeconds));
+  constexpr int64_t kNsOfSecond = 1'000'000'000;
+  if (env_.clock_ns() - heard_ns_ < patience_s_ * kNsOfSecond) return;
+  env_.log(LogLevel::kWarning,
+           fmt::format("[tune] nothing found from the workers of `{}` in {} s; {} expected; still waiting; Ctrl-C ends "
+                       "it and keeps the study",
+                       command_, patience_s_, waits_for()));
+  patience_s_ *= 2;
+}
+
+std::string LineEvaluations::waits_for() const {
+  if (!ready_) return R"(the line {"ready": N} expected first, as `seqto eval DIR -` writes it)";
+  if (in_flight_.empty()) return R"(they are ready for no proposal; the line {"ready": N} above 0)";
+  return fmt::format("answers to the proposals {}", fmt::join(in_flight_, ", "));
 }
 
 void LineEvaluations::take(const std::string& line) {
+  constexpr int64_t kMostReady = 1'000'000;
   const auto json = parse_json_if_any(line);
-  if (json.is_object() && json.contains("ready") && json["ready"].is_number_integer()) {
-    json["ready"].get_to(ready_);
-    silent_since_ns_.reset();
+  if (json.is_object() && json.contains("ready") && json["ready"].is_number()) {
+    const auto ready = json["ready"].get<double>();
+    if (!json["ready"].is_number_integer() || ready < 0 || ready > kMostReady)
+      give_up(fmt::format("it is ready for {} proposals; 0 to {} expected", json["ready"].dump(), kMostReady));
+    ready_ = static_cast<int64_t>(ready);
+    heard();
     return;
   }
+  heard();
   Result result;
   try {
     result = result_from_json(line);

@@ -24,14 +24,19 @@ class LineEvaluations : public Evaluations {
   ~LineEvaluations() override;  // one that has nothing to measure may take some seconds to end what it has elsewhere
 
   // As many at a time as the command says that it is ready for. Throws Error{kUnavailable} where it ends, or gives a
-  // proposal back unmeasured.
-  bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) override;
+  // proposal back unmeasured. Once `over` it is ended; whoever measures again starts it anew.
+  bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done,
+               const std::function<bool()>& over) override;
 
  private:
   void send(const Proposal& proposal);
   void exchange();  // what can be read and written by now; waits a little where that is nothing
   void take(const std::string& line);
-  void tell_silence();  // who says nothing may load a model, or wait for machines, or know no protocol
+  void begin();
+  void leave(size_t missing);  // answers, those not asked for yet among them
+  void tell_silence();         // who says nothing may load a model, or wait for machines, or know no protocol
+  std::string waits_for() const;
+  void heard();
   std::string how_it_ended();
   [[noreturn]] void give_up(const std::string& why) const;
 
@@ -42,10 +47,11 @@ class LineEvaluations : public Evaluations {
   std::unique_ptr<Subprocess> child_;
   std::string to_send_, received_, said_;
   bool errors_open_ = true;
-  int64_t ready_ = 0;                       // proposals that it takes at a time
-  std::optional<int64_t> silent_since_ns_;  // until that is told, or it is ready
-  std::set<int64_t> in_flight_;             // their numbers
-  std::map<int64_t, Result> results_;       // that are not told yet
+  std::optional<int64_t> ready_;       // proposals that it takes at a time, once it said so
+  int64_t heard_ns_ = 0;               // when it last wrote anything
+  int64_t patience_s_ = 0;             // after which its silence is told
+  std::set<int64_t> in_flight_;        // their numbers
+  std::map<int64_t, Result> results_;  // that are not told yet
 };
 
 // What TuneOptions::workers asks for; null: this process. `env` outlives it.

@@ -223,6 +223,18 @@ class Ask(unittest.TestCase):
         said = seqto(*STUDY, "-o", self.dir / "chatty", "--workers", "echo hello; cat", fails=4)
         self.assertIn("hello", said)
 
+    def test_workers_that_hang_are_given_up_with_the_time(self):
+        for name, command in (("hang", """echo '{"ready": 2}'; exec sleep 1000"""), ("never", "exec sleep 1000")):
+            out, begin = self.dir / name, time.monotonic()
+            run = subprocess.run([BINARY, *map(str, STUDY[:-1]), "-o", str(out), "--workers", command, "--max-time", "6"],
+                                 capture_output=True, text=True, timeout=120)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("were not waited for", run.stderr)
+            self.assertLess(time.monotonic() - begin, 6 + 10)
+            summary = json.loads((out / "summary.json").read_text())
+            self.assertTrue(summary["front"])
+            self.assertTrue(any("stopped at --max-time" in note for note in summary["notes"]), summary["notes"])
+
     def test_a_run_goes_on_after_its_workers_and_itself_are_gone(self):
         out = self.dir / "gone"
         tired = f"{BINARY} eval {out} - -q | sed -u 8q"

@@ -21,7 +21,8 @@ std::optional<Model> LocalEvaluations::made(const Proposal& proposal) {
   return last_ = std::move(model);
 }
 
-bool LocalEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) {
+bool LocalEvaluations::measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done,
+                               const std::function<bool()>&) {
   std::vector<Trial> trials(proposals.size());
   for_each_in_order(
       proposals.size(), c_.jobs,

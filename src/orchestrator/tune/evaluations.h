@@ -15,8 +15,9 @@ class Evaluations {
  public:
   virtual ~Evaluations() = default;
   // Side by side. `done` gets the trials in the order of the proposals, on this thread; what it throws ends the rest.
-  // False: they will be told at another time.
-  virtual bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) = 0;
+  // False: they will be told at another time. Once `over`, none that others measure is waited for any more.
+  virtual bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done,
+                       const std::function<bool()>& over) = 0;
 };
 
 // In this process, or on the devices that it drives.
@@ -35,7 +36,8 @@ class LocalEvaluations : public Evaluations {
   };
   explicit LocalEvaluations(Context context);
 
-  bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done) override;
+  bool measure(std::span<const Proposal> proposals, const std::function<void(Trial)>& done,
+               const std::function<bool()>& over = {}) override;
 
  private:
   std::optional<Model> made(const Proposal& proposal);  // nothing where it is skipped

@@ -51,6 +51,7 @@ class SearchLoop {
   // `reserve`: of time and trials, for those that the report needs of a search on samples of its own. However little
   // time there is, one plan is measured for it.
   const char* limit_reached(bool reserve) const;
+  bool time_is_up(bool reserve) const;
   bool none_reported() const;
   int64_t reserved_trials() const;
   double report_seconds() const;  // of one plan that is reported
@@ -107,12 +108,16 @@ bool SearchLoop::run() {
 }
 
 const char* SearchLoop::limit_reached(bool reserve) const {
+  if (time_is_up(reserve)) return "--max-time";
+  return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
+}
+
+bool SearchLoop::time_is_up(bool reserve) const {
   // A short time is for the search as well: fewer of its plans are then reported, and less is told of them.
   double kept = Closing::now(o_, s_.time).kept(o_, s_.time);
   if (reserve && searches(o_)) kept += s_.time.reporting(static_cast<double>(reserved_trials()) * report_seconds());
   else kept += report_seconds();
-  if (!s_.time.leaves(kept) && (reserve || !searches(o_) || !none_reported())) return "--max-time";
-  return allowed_trials(reserve) == 0 ? "--max-evaluations" : nullptr;
+  return !s_.time.leaves(kept) && (reserve || !searches(o_) || !none_reported());
 }
 
 double SearchLoop::report_seconds() const {
@@ -150,12 +155,13 @@ bool SearchLoop::measure(std::span<Proposal> proposals, int64_t expected) {
   if (!reported) write_asked(o_.output, proposals);
   Evaluations& where = !reported && s_.elsewhere ? *s_.elsewhere : s_.here;
   try {
-    return where.measure(proposals, [&](Trial trial) {
+    const auto done = [&](Trial trial) {
       tell(trial, expected);
       s_.study.study.append(std::move(trial));
       // No error, so none that others catch. NOLINTNEXTLINE(bugprone-std-exception-baseclass)
       if (limit_reached(!reported)) throw TimeUp();
-    });
+    };
+    return where.measure(proposals, done, [&] { return time_is_up(!reported); });
   } catch (const Error& error) {
     if (error.code() == Code::kInterrupted) return false;
     throw;
