@@ -353,6 +353,15 @@ class SearchTest(unittest.TestCase):
         summary, _, _ = self.tune("nothing", "--exclude", "*")
         self.assertEqual([p["name"] for p in summary["front"] if set(p["schemes"]) != {"float32"}], [])
 
+    def test_a_search_goes_on_with_other_objectives(self):
+        short = ["--search-evaluations", 4, "--evaluation-samples", 40]
+        for objectives in ("kl,size,latency", "kl,size", "kl,size,top1"):
+            summary, _, _ = self.tune("out", "--objectives", objectives, *short)
+            self.assertEqual(summary["objectives"], objectives.split(","))
+        said = models.seqto("tune", models.DIGITS, *DATA, "--improve", *short, "-q", "-o", self.dir / "out")
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("--improve found, which learns layers of any width", said.stderr)
+
     def test_a_killed_search_goes_on(self):
         whole, reference, _ = self.tune("whole", *SIZE)
         out = self.dir / "killed"

@@ -14,6 +14,7 @@
 #include "model/pair.h"
 #include "model/unneeded.h"
 #include "orchestrator/study/study_files.h"
+#include "orchestrator/tune/improvements.h"
 #include "quantization/plan/code_types.h"
 #include "quantization/plan/open_dimension.h"
 #include "quantization/read/random_nodes.h"
@@ -166,8 +167,16 @@ std::optional<Study> begun_study(const TuneOptions& o) {
   return Study::read(StudyFolder{o.output}.study());
 }
 
+// Neither improvers nor what comes with them. Without latency among the objectives a search has none by itself.
+bool leaves_improvers(const TuneOptions& o, const nlohmann::json& own) {
+  if (o.improvers == default_improvers(Scheme::kInt8, o.quantize.activation_type)) return true;
+  const QuantizeOptions d;
+  return o.improvers == ImproveOptions{} && corrects_weights(o) && own.value("correct_weights", false) &&
+         o.quantize.unify_concat == d.unify_concat && o.quantize.headroom_16_bits == d.headroom_16_bits;
+}
+
 // What nobody asked for is as the study has it that the run goes on with: one that was begun in the data set's own
-// order, or without improvers, goes on so.
+// order, with other objectives, or without improvers, goes on so.
 void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
   if (!study) return;
   const nlohmann::json own = parse_json_if_any(study->header().options_json);
@@ -181,8 +190,14 @@ void go_on_as_begun(TuneOptions& o, const std::optional<Study>& study) {
     o.quantize.reduce_range = quantize.reduce_range;
     o.quantize.widen_float16 = quantize.widen_float16;
   }
-  if (o.improvers != default_improvers(Scheme::kInt8, o.quantize.activation_type)) return;
-  o.improvers = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());
+  const ImproveOptions begun = improve_options_from_json(own.value("improvers", nlohmann::json::object()).dump());
+  if (o.improvers != begun && o.improvers == recommended_improvers(Scheme::kInt8, o.quantize.activation_type))
+    throw Error(Code::kInvalidInput,
+                fmt::format("[study] --improve found, which learns layers of any width; the study in {} was begun "
+                            "without it; leave it out to go on, or choose another folder",
+                            o.output.string()));
+  if (!leaves_improvers(o, own)) return;
+  o.improvers = begun;
   o.quantize.unify_concat = quantize.unify_concat;
   o.quantize.headroom_16_bits = quantize.headroom_16_bits;
 }
