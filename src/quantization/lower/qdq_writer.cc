@@ -71,6 +71,11 @@ class Writer {
     add_linear("DequantizeLinear", code, output, name + "_DequantizeLinear", q);
   }
 
+  // One that a node makes takes what its readers see; an input among the outputs stays what it is.
+  bool is_made_output(const std::string& name) const {
+    return view_.outputs.contains(name) && edges_.producer(name) != nullptr;
+  }
+
   size_t receiver_count(const std::string& name) const {
     auto it = graph_.receivers.find(name);
     return it == graph_.receivers.end() ? 0 : it->second.size();
@@ -82,7 +87,7 @@ class Writer {
     std::string input = name, output = named(name + "_DequantizeLinear_Output");
     if (tensor.spares_float_readers) {
       for (const size_t i : graph_.receivers.at(name)) replace_inputs_of(i, name, output);
-    } else if (view_.outputs.contains(name)) {
+    } else if (is_made_output(name)) {
       input = named(name + "_QuantizeLinear_Input");
       output = name;
       replace_outputs(name, input);
@@ -123,7 +128,7 @@ class Writer {
       for (size_t i : it->second) receivers.insert(nodes_[i].name);
     for (const auto& r : receivers)
       if (!tensor.converted_readers.contains(r)) originals.insert(r);
-    bool all = tensor.converted_readers.size() == receivers.size(), is_output = view_.outputs.contains(name);
+    bool all = tensor.converted_readers.size() == receivers.size(), is_output = is_made_output(name);
     std::string converted = name + "_convert", input = name, code = named(name + "_QuantizeLinear_Output");
     if (is_output) {
       input = named(name + "_QuantizeLinear_Input");
