@@ -16,13 +16,24 @@ namespace seqto {
 
 namespace {
 
-// What the runtime alone has in ONNX's domain goes to the checker under a domain that it does not look into.
+// Neither a shape, nor maybe a type, nor a sequence.
+bool is_open(const ValueInfo& v) {
+  if (v.type != DataType::kUndefined || v.proto.empty()) return !v.shape;
+  onnx::ValueInfoProto proto;
+  return proto.ParseFromString(v.proto) && !proto.has_type();
+}
+
+// What the runtime alone has in ONNX's domain goes to the checker under a domain that it does not look into. An input
+// or output without a shape gets one, which it looks at no further: runtimes find out.
 Model checkable(Model model) {
   bool moved = false;
   for (Node& node : model.graph.nodes)
     if (node.domain.empty() && internal::only_in_runtime(node.op_type, model.opset()))
       node.domain = "com.microsoft", moved = true;
   const bool imported = std::ranges::find(model.opsets, "com.microsoft", &Opset::domain) != model.opsets.end();
+  for (auto* values : {&model.graph.inputs, &model.graph.outputs})
+    for (ValueInfo& v : *values)
+      if (is_open(v)) v = {v.name, DataType::kFloat, std::vector<Dimension>(), ""};
   if (moved && !imported) model.opsets.push_back({"com.microsoft", 1});
   return model;
 }

@@ -235,6 +235,28 @@ class Prepare(unittest.TestCase):
         self.prepare(self.dir / "twice.onnx")
         self.same_outputs(self.dir / "twice.onnx")
 
+    def test_an_output_without_a_shape_is_found_out(self):
+        for field in ("shape", "type"):
+            with self.subTest(missing=field):
+                model = onnx.load(models.conv(self.dir / "open.onnx"))
+                output = model.graph.output[0]
+                output.ClearField("type") if field == "type" else output.type.tensor_type.ClearField("shape")
+                onnx.save(model, self.dir / "open.onnx")
+                self.prepare(self.dir / "open.onnx")
+                dims = onnx.load(self.out).graph.output[0].type.tensor_type.shape.dim
+                self.assertEqual([d.dim_value for d in dims], [1, 4])
+                done = models.seqto("tune", self.dir / "open.onnx", "--data", models.arrays(self.dir / "x.npz"),
+                                    "--max-evaluations", 4, "-o", self.dir / field, "-q")
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_input_without_a_shape_stays_open(self):
+        model = onnx.load(models.conv(self.dir / "open.onnx"))
+        model.graph.input[0].type.tensor_type.ClearField("shape")
+        onnx.save(model, self.dir / "open.onnx")
+        done = models.seqto("prepare", self.dir / "open.onnx", "-o", self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.same_outputs(self.dir / "open.onnx", {"x": models.weight(1, 3, 8, 8)})
+
     def test_a_model_that_the_runtime_does_not_take_is_still_prepared(self):
         path = self.dir / "custom.onnx"
         nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Fancy", ["c"], ["y"], domain="mine")]
