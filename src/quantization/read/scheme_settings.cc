@@ -29,7 +29,7 @@ bool in_halves(Scheme scheme, QuantFormat) { return scheme == Scheme::kFloat16; 
 constexpr SchemeSetting kSettings[] = {
     {"activation_type", "--activation-type", statically},
     {"weight_type", "--weight-type", with_weights_in_codes},
-    {"per_channel", "--per-channel", on_codes},
+    {"per_channel", "--per-channel", with_weights_in_codes},  // of weights alone it is so anyway
     {"per_token", "--per-token", at_run_time},
     {"reduce_range", "--reduce-range", on_codes},
     {"weight_clipping", "--weight-clipping", statically},
