@@ -97,6 +97,16 @@ class Errors(unittest.TestCase):
         path = self.dir / "external.onnx"
         onnx.save(model, str(path), save_as_external_data=True, location="external.bin", size_threshold=0)
         weights = self.dir / "external.bin"
+        bytes_of = path.read_bytes()
+        spoiled = onnx.load(str(path), load_external_data=False)
+        for entry in spoiled.graph.initializer[0].external_data:
+            if entry.key == "offset":
+                entry.value = "0x40"
+        if not any(e.key == "offset" for e in spoiled.graph.initializer[0].external_data):
+            spoiled.graph.initializer[0].external_data.add(key="offset", value="0x40")
+        path.write_bytes(spoiled.SerializeToString())
+        self.fails(INVALID, ["the offset '0x40' of external data"], "inspect", path)
+        path.write_bytes(bytes_of)
         weights.write_bytes(weights.read_bytes()[:100])
         self.fails(INVALID, ["external.bin"], "inspect", path)
         weights.unlink()
