@@ -82,7 +82,7 @@ void run_command(const Flags& flags, const Context& context) {
   for (int64_t i : all_samples(*data)) {
     context.env.stop_if_cancelled("run");
     const Sample sample = data->read(i);
-    const std::vector<Tensor> outputs = session->run(sample.inputs);
+    const std::vector<Tensor> outputs = run_sample(*session, sample);
     answers.append(outputs);
     if (!metrics.empty()) counted.append(outputs, sample.counted);
     std::ranges::transform(outputs, std::back_inserter(shapes.emplace_back()), &Tensor::dims);

@@ -81,6 +81,9 @@ class Session {
   virtual const std::vector<std::string>& output_names() const = 0;
 };
 
+// What the model answers to a sample, which errors of the run name.
+std::vector<Tensor> run_sample(Session& session, const Sample& sample);
+
 // Values of a tensor in front of a Relu or Clip, which are clipped next: a second tensor.
 struct ClippedValues {
   size_t tensor = 0, clipped_tensor = 0;

@@ -220,7 +220,7 @@ class DeviceAuditor {
         can_saturate_(std::ranges::any_of(device_.layers(), &AuditedLayer::can_saturate)) {}
 
   void add(const Sample& sample) {
-    internal::append_outputs(runtime, plain_->run(sample.inputs), "[audit]", sample.counted);
+    internal::append_outputs(runtime, run_sample(*plain_, sample), "[audit]", sample.counted);
     const std::vector<Tensor> cut = device_.run(sample.inputs);
     internal::append_outputs(saturating, cut, "[audit]", sample.counted);
     internal::append_outputs(exact, can_saturate_ ? device_.run_wide(sample.inputs) : cut, "[audit]", sample.counted);
@@ -261,7 +261,7 @@ Model float_twin(const Model& model) {
 Reading reading_of(const Model& model, Session& session, const SampleRun& on, const std::filesystem::path& file) {
   const Sample sample = on.data.read(on.samples.front());
   Outputs first;
-  internal::append_outputs(first, session.run(sample.inputs), "[audit]", sample.counted);
+  internal::append_outputs(first, run_sample(session, sample), "[audit]", sample.counted);
   return find_reading({}, float_twin(model), {.outputs = first, .sample = sample, .model = file});
 }
 
@@ -279,7 +279,7 @@ Outputs outputs_like(const Outputs& reference, Session& session, const SampleRun
   for (const int64_t index : on.samples) {
     on.env.stop_if_cancelled("audit");
     const Sample sample = on.data.read(index);
-    internal::append_outputs(outputs, session.run(sample.inputs), "[audit] of the reference", sample.counted);
+    internal::append_outputs(outputs, run_sample(session, sample), "[audit] of the reference", sample.counted);
   }
   return outputs;
 }

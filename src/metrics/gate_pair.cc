@@ -47,10 +47,10 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   for (int64_t i = 0; i < reference.data->size(); ++i) {
     env.stop_if_cancelled("check");
     const Sample sample = reference.data->read(i);
-    const std::vector<Tensor> wanted = first->run(sample.inputs);
+    const std::vector<Tensor> wanted = run_sample(*first, sample);
     if (not_finite.empty() && !std::ranges::all_of(wanted, internal::is_finite))
       not_finite = note_on_not_finite(reference, sample);
-    scored.append(sample, wanted, second->run(same ? sample.inputs : candidate.data->read(i).inputs));
+    scored.append(sample, wanted, run_sample(*second, same ? sample : candidate.data->read(i)));
     env.progress({"check", i + 1, reference.data->size(), ""});
   }
   auto [before, after] = scored.measured(env);

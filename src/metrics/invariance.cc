@@ -8,6 +8,7 @@
 
 #include "metrics/first_difference.h"
 #include "metrics/together.h"
+#include "runner/of_sample.h"
 #include "seqto/error.h"
 #include "seqto/validate.h"
 
@@ -114,7 +115,7 @@ class Variations {
       for (Tensor& t : alone.inputs)
         if (internal::is_sequence(t, given)) t = internal::sequence_part(t, begin, end);
     }
-    alone.outputs = session_->run(alone.inputs);
+    alone.outputs = internal::of_sample(alone.name, [&] { return session_->run(alone.inputs); });
     samples_.push_back(std::move(alone));
   }
 

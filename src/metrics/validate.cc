@@ -241,8 +241,8 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
                    reference.data->has_labels());
   parity =
       compare_all(std::move(parity), first->output_names(), *reference.data, env, [&](const Sample& sample, int64_t i) {
-        const auto expected = first->run(sample.inputs);
-        const auto answer = second->run(same ? sample.inputs : candidate.data->read(i).inputs);
+        const auto expected = run_sample(*first, sample);
+        const auto answer = run_sample(*second, same ? sample : candidate.data->read(i));
         std::vector<Tensor> found;
         Pairs pairs;
         for (size_t o = 0; o < expected.size(); ++o)
@@ -262,7 +262,7 @@ Parity validate_expected(const ParitySide& candidate, const ParityOptions& optio
   parity.options = options;
   return compare_all(std::move(parity), session->output_names(), *candidate.data, env,
                      [&](const Sample& sample, int64_t) {
-                       const auto found = session->run(sample.inputs);
+                       const auto found = run_sample(*session, sample);
                        Pairs pairs;
                        for (size_t o = 0; o < found.size(); ++o)
                          pairs.emplace_back(expected_output(sample, session->output_names(), o), found[o]);

@@ -96,7 +96,7 @@ std::optional<OptimizationFault> find_optimization_fault(const Model& whole, con
   for (const int64_t i : on.samples) {
     on.env.stop_if_cancelled("verify");
     Sample sample = on.data.read(i);
-    const double error = worst_error(as_written->run(sample.inputs), optimized->run(sample.inputs));
+    const double error = worst_error(run_sample(*as_written, sample), run_sample(*optimized, sample));
     if (error <= fault.error) continue;
     fault.error = error;
     fault.sample = sample.name;

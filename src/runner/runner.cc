@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "runner/link_runner.h"
+#include "runner/of_sample.h"
 #include "runner/onnxruntime_runner.h"
 #include "runner/runtimes.h"
 #include "runner/tvm_runner.h"
@@ -28,6 +29,10 @@ std::vector<int64_t> Session::time(std::span<const Tensor> inputs, int repeats) 
   std::vector<int64_t> result;
   for (int i = 0; i < repeats; ++i) result.push_back(run_timed(inputs).ns);
   return result;
+}
+
+std::vector<Tensor> run_sample(Session& session, const Sample& sample) {
+  return internal::of_sample(sample.name, [&] { return session.run(sample.inputs); });
 }
 
 std::vector<NodePlacement> Runner::placement(const Model&, std::span<const Tensor>, int) { return {}; }

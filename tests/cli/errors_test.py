@@ -55,6 +55,25 @@ class Errors(unittest.TestCase):
             self.assertFalse((self.out / left).exists(), left)
         return message
 
+    def test_a_sample_that_the_model_cannot_run_is_named(self):
+        """A convolution of 3 x 3 on an image of 2 x 2: which of many files it is."""
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("GlobalAveragePool", ["c"], ["p"]), models.node("Flatten", ["p"], ["y"])]
+        model = models.save(self.dir / "open.onnx", nodes, [("x", [1, 3, "h", "v"])], [("y", [1, 4])], [("w", models.weight(4, 3, 3, 3))])
+        (self.dir / "as_is.json").write_text("{}")
+        images = self.dir / "images"
+        images.mkdir()
+        for i in range(24):
+            png(images / f"{i:02}.png", value=10 * i)
+        png(images / "small.png", width=2, height=2)
+        data = ["--data", images, "--preprocess", self.dir / "as_is.json", "-q"]
+        for words in (["run", model, "-o", self.dir / "o.npz"], ["validate", model, model],
+                      ["check", model, "--reference", model, "--max-loss", 1], ["calibrate", model, "-o", self.dir / "r.json"],
+                      ["quantize", model, "-o", self.dir / "q.onnx"], ["analyze", model], ["tune", model, "-o", self.dir / "study"]):
+            with self.subTest(words=words[:1]):
+                done = models.seqto(*words, *data)
+                self.assertEqual(done.returncode, INVALID, done.stderr)
+                self.assertIn("; the sample was small.png", done.stderr)
+
     def every_word_fails(self, said, model):
         """All words that load a model refuse it alike."""
         self.fails(INVALID, said, "inspect", model)

@@ -84,7 +84,7 @@ std::optional<ChangedTokens> changed_tokens(const Inputs& in, const OpenStudy& s
     in.env.stop_if_cancelled("evaluate");
     const Sample sample = data.data->read(data.samples[i]);
     Outputs outputs;
-    append_outputs(outputs, answers_among(session->run(sample.inputs), session->output_names()), "[evaluate]",
+    append_outputs(outputs, answers_among(run_sample(*session, sample), session->output_names()), "[evaluate]",
                    sample.counted);
     const auto wanted = data.reference.row(static_cast<int64_t>(i)), found = outputs.row(0);
     if (wanted.size() != found.size() || wanted.size() != sample.tokens.size() * width) return {};

@@ -9,6 +9,7 @@
 #include "metrics/loss/output_values.h"
 #include "metrics/loss/softmax.h"
 #include "metrics/task/task_metric_kinds.h"
+#include "runner/of_sample.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -66,6 +67,11 @@ class DecodeTimes {
   const std::optional<DecodeStep>& step_;
   std::vector<int64_t> times_;
 };
+
+// As an error calls samples that went to the device together.
+std::string names_of(const std::vector<std::string>& samples) {
+  return samples.size() > 1 ? fmt::format("one from {} to {}", samples.front(), samples.back()) : samples.front();
+}
 
 }  // namespace
 
@@ -125,15 +131,19 @@ Evaluated measure(Session& session, const EvaluationData& evaluation, const Env&
   for (size_t begin = 0; begin < count && !heat.over(result.outputs); begin += evaluation.chunk_samples) {
     env.stop_if_cancelled("evaluate");
     std::vector<std::vector<Tensor>> chunk;
+    std::vector<std::string> chunk_names;
     std::vector<std::vector<char>> counted;
     for (size_t i = begin; i < std::min(count, begin + evaluation.chunk_samples); ++i) {
       Sample sample = (inputs ? inputs : evaluation.data)->read(evaluation.samples[i]);
       chunk.push_back(std::move(sample.inputs));
+      chunk_names.push_back(std::move(sample.name));
       counted.push_back(std::move(sample.counted));
       origins.push_back({sample.source, sample.position});
     }
-    if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
-    const std::vector<TimedOutputs> answered = session.run_many(chunk);
+    const auto answered = of_sample(names_of(chunk_names), [&] {
+      if (begin == 0 && evaluation.warm_up) session.run(chunk[0]);
+      return session.run_many(chunk);
+    });
     for (size_t i = 0; i < answered.size(); ++i) {
       const std::vector<Tensor> outputs = answers_among(answered[i].outputs, session.output_names());
       times.push_back(answered[i].ns);

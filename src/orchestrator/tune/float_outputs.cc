@@ -47,7 +47,7 @@ struct First {
 
 First first_answer(const Inputs& in, Session& session) {
   First first{.sample = in.samples.data->read(in.samples.split.evaluation.at(0))};
-  first.answer = session.run(first.sample.inputs);
+  first.answer = run_sample(session, first.sample);
   append_outputs(first.outputs, first.answer, "[evaluate]", first.sample.counted);
   return first;
 }

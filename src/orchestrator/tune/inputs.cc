@@ -217,7 +217,7 @@ TimedSample timed_sample(const Dataset& data, std::span<const int64_t> samples, 
   TimedSample timed;
   const auto run = [&](size_t i) {
     int64_t bytes = 0;
-    const std::vector<Tensor> outputs = session.run(data.read(samples[i % samples.size()]).inputs);
+    const std::vector<Tensor> outputs = run_sample(session, data.read(samples[i % samples.size()]));
     for (size_t o = 0; o < outputs.size(); ++o)
       if (!is_memory(session.output_names()[o]))
         bytes += outputs[o].element_count() * static_cast<int64_t>(sizeof(float));

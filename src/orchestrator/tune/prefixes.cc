@@ -63,7 +63,7 @@ struct Prefixes::Impl {
     const std::vector<ValueInfo> free = model.graph.free_inputs();
     for (int64_t index : samples) {
       const Sample sample = data.read(index);
-      std::vector<Tensor> values = session->run(sample.inputs);
+      std::vector<Tensor> values = run_sample(*session, sample);
       for (size_t i = 0; i < values.size(); ++i) {
         std::vector<Tensor> inputs{std::move(values[i])};
         for (size_t k = 0; k < free.size(); ++k)

@@ -93,7 +93,7 @@ class Pass {
       on_.env.stop_if_cancelled("calibrate");
       auto lane = take_lane();
       Sample sample = on_.data.read(on_.samples[i]);
-      lane->session->run(sample.inputs);
+      run_sample(*lane->session, sample);
       seen[i] = {std::move(sample.name), lane->observer.take_sample()};
       std::lock_guard lock(mutex);
       idle.push_back(std::move(lane));

@@ -6,6 +6,7 @@
 
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/arithmetic.h"
+#include "runner/of_sample.h"
 
 namespace seqto::internal {
 namespace {
@@ -83,7 +84,7 @@ template <class F>
 void for_each_output(Session& session, const Dataset& data, std::span<const int64_t> samples, const Env& env, F f) {
   for (int64_t sample : samples) {
     env.stop_if_cancelled("quantize");
-    auto outputs = session.run(data.read(sample).inputs);
+    auto outputs = run_sample(session, data.read(sample));
     for (size_t t = 0; t < outputs.size(); ++t) f(t, outputs[t]);
   }
 }
@@ -113,7 +114,8 @@ std::vector<std::vector<double>> channel_means(Frontier& frontier, const Model& 
   std::vector<std::vector<double>> means(tensors.size());
   for (size_t s = 0; s < samples.size(); ++s) {
     env.stop_if_cancelled("quantize");
-    const std::vector<Tensor> outputs = frontier.run(s, data.read(samples[s]).inputs);
+    const Sample sample = data.read(samples[s]);
+    const std::vector<Tensor> outputs = of_sample(sample.name, [&] { return frontier.run(s, sample.inputs); });
     for (size_t t = 0; t < outputs.size(); ++t) add_share(means[t], outputs[t], samples.size());
   }
   return means;

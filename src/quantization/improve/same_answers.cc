@@ -26,7 +26,7 @@ double squared_difference(const Tensor& wanted, const Tensor& found) {
 }  // namespace
 
 std::vector<Tensor> SameAnswers::answers(const Model& model) const {
-  return on_.runner.load(model)->run(on_.data.read(on_.samples.front()).inputs);
+  return run_sample(*on_.runner.load(model), on_.data.read(on_.samples.front()));
 }
 
 std::optional<double> SameAnswers::difference(const Model& rewritten) {

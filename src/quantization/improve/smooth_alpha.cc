@@ -104,7 +104,7 @@ std::vector<MatrixXf> activation_rows(const Model& model, std::span<const std::s
   size_t taken = std::min(samples.size(), kSamples);
   for (size_t i = 0; i < taken; ++i) {
     env.stop_if_cancelled("quantize");
-    auto outputs = session->run(data.read(samples[i * samples.size() / taken]).inputs);
+    auto outputs = run_sample(*session, data.read(samples[i * samples.size() / taken]));
     for (size_t t = 0; t < outputs.size(); ++t) {
       MatrixXf more = some_rows(outputs[t]);
       Index before = rows[t].rows();

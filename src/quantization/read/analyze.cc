@@ -14,6 +14,7 @@
 #include "model/sort_nodes.h"
 #include "quantization/arithmetic/channels.h"
 #include "quantization/read/compare_tensors.h"
+#include "runner/of_sample.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -161,10 +162,11 @@ std::vector<ActivationError> activation_errors(const Model& float_model, const C
   int64_t done = 0;
   for (int64_t index : samples) {
     env.stop_if_cancelled("analyze");
-    std::vector<Tensor> inputs = data.read(index).inputs;
+    Sample sample = data.read(index);
     if (reference)
-      for (Tensor& t : reference->run(inputs)) inputs.push_back(std::move(t));
-    const std::vector<Tensor> outputs = sums_of(*measured, inputs);
+      for (Tensor& t : run_sample(*reference, sample)) sample.inputs.push_back(std::move(t));
+    const std::vector<Tensor> outputs =
+        internal::of_sample(sample.name, [&] { return sums_of(*measured, sample.inputs); });
     for (size_t i = 0; i < totals.size(); ++i) {
       totals[i].resize(static_cast<size_t>(outputs[i].element_count()));
       for (size_t c = 0; c < totals[i].size(); ++c) totals[i][c] += element(outputs[i], static_cast<int64_t>(c));
