@@ -285,8 +285,7 @@ std::vector<Box> read_yolo(const std::filesystem::path& file, const std::optiona
     words >> label;
     for (float value = 0; words >> value;) values.push_back(value);
     const bool is_class = read_class(label, box.label);
-    const bool is_box = values.size() == 4 || values.size() == 5 || keypoints;  // a score may stand behind it
-    if (!words.eof() || !is_class || values.size() < 4 || (!is_box && values.size() % 2 != 0))
+    if (!words.eof() || !is_class || values.size() < 4)
       throw Error(
           Code::kInvalidInput,
           fmt::format("[data] {}, line {}: \"{}\" found; \"class x y width height\" or \"class x1 y1 x2 y2 x3 y3 ...\" "
