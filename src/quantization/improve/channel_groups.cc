@@ -146,10 +146,11 @@ class Finder {
       return;
     }
     const Tensor* weight = float_constant(index_, n, 1);
-    bool writes = weight && written_axis(n, *weight), reads = weight && read_axis(n, *weight);
+    const auto written = weight ? written_axis(n, *weight) : std::nullopt;
+    bool writes = written.has_value(), reads = weight && read_axis(n, *weight);
     if (const auto bias = bias_input(n); writes && bias) {
       const Tensor* values = float_constant(index_, n, *bias);
-      const int64_t channels = weight->dims()[written_axis(n, *weight)->axis];
+      const int64_t channels = weight->dims()[written->axis];
       writes = values && (values->element_count() == 1 || holds_channels(*values, channels));
     }
     for (size_t k = 0; k < n.inputs.size(); ++k) {
