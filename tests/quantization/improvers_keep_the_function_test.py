@@ -67,7 +67,7 @@ def bias_of_rows(folder, shape):
                        node("Relu", ["h"], ["r"], name="relu"), node("Gemm", ["r", "w1"], ["y"], name="second")],
               [("x", [1, 4, 24])], [4, 8], [("rows", np.array([4, 24])), ("w0", linear(24, 48) * uneven(48)), ("c", normal(*shape)), ("w1", linear(48, 8))])
     x = {"x": normal(SAMPLES, 4, 24)}
-    for flags in ([], ["--per-channel", "--equalize"], ["--center"], ["--bias-correction", "full"]):
+    for flags in ([], ["--per-channel", "--equalize"], ["--center"], ["--bias-correction", "full"], ["--rounding", "learned"]):
         assert net.lost(x, x, *flags) < 8 * net.lost(x, x, "--no-improve"), (shape, flags)
 
 

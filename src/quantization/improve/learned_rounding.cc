@@ -10,6 +10,7 @@
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
+#include "quantization/arithmetic/channels.h"
 #include "quantization/calibration/frontier.h"
 #include "quantization/calibration/layer_rows.h"
 #include "quantization/improve/coded_layers.h"
@@ -26,6 +27,7 @@ using Eigen::MatrixXd;
 // A layer to learn, with what is collected for it.
 struct Task {
   CodedLayer layer;
+  std::vector<float> kept;         // its bias, of each output, where no other can take its place; empty: none does
   std::vector<Moments> even, odd;  // one a group; samples in turn
   void begin() {
     const WeightLayout& l = layer.layout;
@@ -38,6 +40,7 @@ struct Task {
   void add(const Tensor& input, const Tensor& output, int64_t sample, int64_t positions) {
     LayerRows rows = layer_rows(*layer.node, layer.original->weight->dims(), input, output,
                                 {positions, static_cast<uint64_t>(sample) * 2654435761u});
+    for (size_t o = 0; o < kept.size(); ++o) rows.outputs.row(static_cast<Index>(o)).array() -= kept[o];
     const WeightLayout& l = layer.layout;
     auto& halves = sample % 2 ? odd : even;
     Index inputs = l.inputs, outputs = l.outputs / l.groups;
@@ -165,7 +168,17 @@ class Learner {
   std::optional<Task> make_task(CodedLayer layer) const {
     if (options_.max_inputs > 0 && layer.layout.inputs > options_.max_inputs) return {};
     if (!layer.original) return {};
-    return Task{std::move(layer), {}, {}};
+    Task task{std::move(layer), {}, {}, {}};
+    const Node& original = *task.layer.original->node;
+    if (const auto bias = bias_input(original); bias && !task.layer.has_bias) {
+      const Tensor* values = floats_.constant(original.inputs[*bias]);
+      const int64_t outputs = task.layer.layout.outputs;
+      const bool is_one = values && values->element_count() == 1;
+      if (!values || !(is_one || holds_channels(*values, outputs))) return {};  // computed, or another for each row
+      task.kept = to_floats(*values);
+      task.kept.resize(static_cast<size_t>(outputs), task.kept[0]);
+    }
+    return task;
   }
 
   void collect(std::vector<Task>& tasks) {
