@@ -83,9 +83,6 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
 // sentence. Throws Error{kInvalidInput} where none is one: the plan is of another model.
 std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model);
 
-// Throws Error{kUnavailable} for a name that make_runner() does not take: where nothing runs, nobody else asks.
-void require_device(const std::string& device);
-
 // What of it takes samples, by what comes first; ranges that are given serve for kRanges.
 enum class SamplesFor { kNothing, kImprovers, kPlannedRewriting, kPlannedCorrections, kPlannedMethods, kRanges };
 SamplesFor samples_for(const Recipe& recipe);

@@ -163,6 +163,8 @@ struct RunnerOptions {
 // Throws Error{kUnavailable} when the runtime is not found or too old (>= 1.20 is needed), or no worker can be started.
 // Also when the provider is missing, does not start, or leaves a convolution to the CPU.
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& = {}, const Env& = {});
+// Throws Error{kUnavailable} for a name that is none of these: where nothing runs, nobody else asks.
+void require_device(const std::string& name);
 
 // Loads models on a runtime, as compare_runtimes() takes it: why it refuses one, in its words; empty: it takes it.
 // Nothing where the runtime is not installed, nor of "cpu", of whose files lint() knows.

@@ -7,6 +7,7 @@
 #include "seqto/explain.h"
 #include "seqto/prepare.h"
 #include "seqto/recipe.h"
+#include "seqto/runner.h"
 #include "seqto/target.h"
 #include "seqto/verify.h"
 

@@ -65,9 +65,7 @@ class Folder {
     const auto channels = static_cast<size_t>(weight->dims()[axis]);
     const bool has_bias = bias_input(layer).has_value();
     const Tensor* bias = has_bias ? constant(layer.inputs[2]) : nullptr;
-    const auto each = static_cast<int64_t>(channels);
-    if (has_bias && (!bias || bias->element_count() != each || bias->dims().empty() || bias->dims().back() != each))
-      return false;
+    if (has_bias && (!bias || !holds_channels(*bias, static_cast<int64_t>(channels)))) return false;
     const std::optional<PerChannel> map = per_channel(node, *input, rank, channels);
     // A shared weight would be scaled for its other layers too.
     if (!map || (!map->factor.empty() && edges_.uses(layer.inputs[1]) != 1)) return false;

@@ -119,6 +119,11 @@ std::optional<size_t> summed_axis(const Node& node, size_t rank);
 // output_axis() of layers that take a bias, where it is that of all outputs: of no ConvTranspose with groups.
 std::optional<size_t> biased_axis(const Node& node, size_t rank);
 
+// Whether a bias holds a value for each channel: Gemm's may be any that broadcasts, also one for each row.
+inline bool holds_channels(const Tensor& bias, int64_t channels) {
+  return bias.element_count() == channels && !bias.dims().empty() && bias.dims().back() == channels;
+}
+
 // Gemm with another alpha or beta than 1.
 bool has_factors(const Node& node);
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -48,8 +50,16 @@ ProcessMemory Runner::memory() {
   return memory;
 }
 
+void require_device(const std::string& name) {
+  if (!internal::is_device(name))
+    throw Error(Code::kUnavailable, fmt::format("[runner] device '{}' found; cpu, one of ONNX Runtime's providers, "
+                                                "tvm:TARGET, ssh:HOST or adb:SERIAL expected; --device list "
+                                                "tells which are there",
+                                                name));
+}
+
 std::unique_ptr<Runner> make_runner(const std::string& device, const RunnerOptions& options, const Env& env) {
-  internal::require_device(device);
+  require_device(device);
   if (internal::is_tvm_device(device))
     return internal::make_tvm_runner(internal::parse_tvm_device(device), device, options, env);
   if (internal::is_link(device)) return internal::make_link_runner(internal::parse_link(device), options, env);

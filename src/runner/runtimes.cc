@@ -168,14 +168,6 @@ bool is_device(const std::string& name) {
   return name == "cpu" || find_provider(name) || is_tvm_device(name) || is_link(name);
 }
 
-void require_device(const std::string& name) {
-  if (!is_device(name))
-    throw Error(Code::kUnavailable, fmt::format("[runner] device '{}' found; cpu, one of ONNX Runtime's providers, "
-                                                "tvm:TARGET, ssh:HOST or adb:SERIAL expected; --device list "
-                                                "tells which are there",
-                                                name));
-}
-
 bool is_runtime(const std::string& name) {
   return name == kUnoptimized || find_runtime(name) || is_device(name) ||
          (!name.empty() && fs::exists(fs::path(runtimes_folder()) / name / "worker"));

@@ -18,8 +18,6 @@ std::unique_ptr<Runner> make_runtime(const std::string& name, const RunnerOption
 
 // Whether make_runner() takes the name; what runs there need not be there.
 bool is_device(const std::string& name);
-// Throws Error{kUnavailable}, which says what devices are called.
-void require_device(const std::string& name);
 // Whether make_runtime() knows the name: what it brings need not be there, but for a folder of runtimes_folder().
 bool is_runtime(const std::string& name);
 

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "model/pair.h"
-#include "quantization/arithmetic/channels.h"
-#include "quantization/improve/same_answers.h"
 #include "seqto/calibrate.h"
 #include "seqto/improve.h"
 #include "seqto/quantize.h"
@@ -480,46 +477,6 @@ TEST_F(Equalize, AChannelThatTheSamplesHardlyUseKeepsRoomBelowTheCap) {
     EXPECT_GT(larger, 1);
     EXPECT_LE(larger * top / 2, 6.0) << channel;
   }
-}
-
-TEST_F(Equalize, LeavesWhatStandsBetweenAnEncoderAndItsDecoder) {
-  const Model encoder = with_weights(R"(
-    <ir_version: 8, opset_import: ["" : 17]>
-    g (float[1,4,5,5] x) => (float[1,4,5,5] hidden) {
-      a = Conv <pads = [1,1,1,1]> (x, w0, b0)
-      hidden = Relu(a)
-    })");
-  const Model decoder = with_weights(R"(
-    <ir_version: 8, opset_import: ["" : 17]>
-    g (float[1,4,5,5] hidden) => (float[1,4,5,5] y) {
-      y = Conv(hidden, w2, b2)
-    })");
-  const Model joined = internal::join({encoder, "encoder"}, {decoder, "decoder"}, {});
-  const SampleRun on{data(joined), samples_, *runner_};
-  QuantizeOptions options;
-  const Model even = rewrite_for(joined, {.equalize = true}, options, Scheme::kInt8, on);
-  EXPECT_EQ(even.graph.outputs.size(), joined.graph.outputs.size());
-  const auto pair = internal::pair_of(even);
-  ASSERT_TRUE(pair);
-  expect_same(internal::take_apart(joined, *pair).first, internal::take_apart(even, *pair).first);
-  const Model plain = equalize(joined, on, {});
-  EXPECT_FALSE(equal(joined, plain)) << "it would have been rescaled";
-}
-
-// What a rewriting that is no longer the same function looks like, and what only looks like one.
-TEST_F(Equalize, AnswersAreComparedWithTheModelAsItCame) {
-  const Model model = bottleneck();
-  const SampleRun on{data(model), samples_, *runner_};
-  internal::SameAnswers same(model, on);
-  const Model even = equalize(model, on, {});
-  EXPECT_LT(*same.difference(even), 1e-8);
-  Model other = model;
-  for (Initializer& i : other.graph.initializers)
-    if (i.name == "w2") i.tensor = internal::scaled(i.tensor, 0, std::vector<double>(3, 1.1), false);
-  EXPECT_GT(*same.difference(other), internal::SameAnswers::kOther);
-  Model drawing = model;
-  drawing.graph.nodes.push_back({.name = "draw", .op_type = "RandomNormalLike", .inputs = {"x"}, .outputs = {"drawn"}});
-  EXPECT_FALSE(internal::SameAnswers(drawing, on).difference(other)) << "whose answers are never the same";
 }
 
 }  // namespace

@@ -35,11 +35,6 @@ struct Strides {
 };
 Strides strides(const std::vector<int64_t>& dims, std::optional<int64_t> axis);
 
-// Whether a bias holds a value for each channel: Gemm's may be any that broadcasts, also one for each row.
-inline bool holds_channels(const Tensor& bias, int64_t channels) {
-  return bias.element_count() == channels && !bias.dims().empty() && bias.dims().back() == channels;
-}
-
 // A float tensor whose channels are divided or multiplied by these factors.
 template <class T>
 Tensor scaled(const Tensor& tensor, size_t axis, const std::vector<T>& factors, bool divide) {

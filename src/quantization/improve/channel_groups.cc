@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "model/op_traits.h"
-#include "quantization/arithmetic/channels.h"
 #include "quantization/plan/links.h"
 
 namespace seqto::internal {

@@ -6,7 +6,6 @@
 
 #include "model/op_traits.h"
 #include "model/sort_nodes.h"
-#include "quantization/arithmetic/channels.h"
 #include "quantization/improve/channel_groups.h"
 
 namespace seqto::internal {

@@ -1,7 +1,7 @@
 #include "quantization/improve/correct_encoding.h"
 
+#include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
-#include "quantization/arithmetic/channels.h"
 #include "quantization/improve/encoded_layers.h"
 
 namespace seqto::internal {

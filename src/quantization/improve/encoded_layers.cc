@@ -4,7 +4,6 @@
 
 #include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
-#include "quantization/arithmetic/channels.h"
 #include "quantization/plan/qoperator_forms.h"
 
 namespace seqto::internal {

@@ -10,7 +10,6 @@
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/arithmetic/arithmetic.h"
-#include "quantization/arithmetic/channels.h"
 #include "quantization/calibration/frontier.h"
 #include "quantization/calibration/layer_rows.h"
 #include "quantization/improve/coded_layers.h"

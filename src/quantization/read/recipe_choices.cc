@@ -9,7 +9,6 @@
 #include "quantization/plan/unknown_layers.h"
 #include "quantization/read/computed_weights.h"
 #include "quantization/read/random_nodes.h"
-#include "runner/runtimes.h"
 #include "seqto/error.h"
 #include "seqto/recipe.h"
 
@@ -114,8 +113,6 @@ std::vector<std::string> take_plan(Recipe& recipe, Plan plan, Model& model) {
   if (!recipe.plan.options.empty()) model = tunable_form(model, recipe.quantize, recipe.plan).model;
   return notes;
 }
-
-void require_device(const std::string& device) { internal::require_device(device); }
 
 SamplesFor samples_for(const Recipe& recipe) {
   if (recipe.improvers.rewrites() || recipe.improvers.corrects()) return SamplesFor::kImprovers;
