@@ -178,7 +178,7 @@ struct Opset {
 };
 
 struct Model {
-  int64_t ir_version = 8;
+  int64_t ir_version = 8;  // 4 and more: in older files initializers are inputs, which are left out as they are read
   std::vector<Opset> opsets;
   Graph graph;
   std::string producer_name, producer_version;

@@ -148,8 +148,6 @@ Model with_constant_inputs(Model model, const std::map<std::string, double>& val
     graph.initializers.push_back({name, internal::constant(*input, value, open)});
     std::erase_if(graph.inputs, [&](const ValueInfo& v) { return v.name == name; });
   }
-  // Before version 4 each initializer had to be an input, too.
-  if (!values.empty()) model.ir_version = std::max<int64_t>(model.ir_version, 4);
   return model;
 }
 

@@ -104,22 +104,22 @@ size_t bytes_of_entry(const onnx::TensorProto& t, const onnx::StringStringEntryP
   return bytes;
 }
 
-Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims, ExternalFiles& files) {
+// `expected` bytes, where no length is told.
+Tensor external_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t> dims, size_t expected,
+                     ExternalFiles& files) {
   std::string location;
-  size_t offset = 0, length = 0;
-  bool has_length = false;
+  size_t offset = 0, length = expected;
   for (const auto& entry : t.external_data()) {
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset") offset = bytes_of_entry(t, entry);
-    if (entry.key() == "length") length = bytes_of_entry(t, entry), has_length = true;
+    if (entry.key() == "length") length = bytes_of_entry(t, entry);
   }
   auto file = files.open(location, t.name());
   auto bytes = file->bytes();
-  if (offset > bytes.size() || (has_length && length > bytes.size() - offset))
+  if (offset > bytes.size() || length > bytes.size() - offset)
     bad_tensor(t.name(), fmt::format("bytes {}..{} of '{}' found missing, the file has {}", offset, offset + length,
                                      location, bytes.size()));
-  bytes = bytes.subspan(offset, has_length ? length : bytes.size() - offset);
-  return in_file(type, std::move(dims), std::move(file), bytes);
+  return in_file(type, std::move(dims), std::move(file), bytes.subspan(offset, length));
 }
 
 // Dimensions of 0 are left out of what is checked: whoever multiplies some of them only shall not go too far, either.
@@ -144,11 +144,13 @@ Tensor tensor_from(onnx::TensorProto& t, ExternalFiles& files, const std::shared
     bad_tensor(t.name(), fmt::format("the type {} found, which is none of ONNX's", t.data_type()));
   Tensor result;
   if (type == DataType::kString) {
+    if (t.data_location() == onnx::TensorProto::EXTERNAL)
+      bad_tensor(t.name(), "strings in external data found; strings inside the model expected");
     auto whole = std::make_shared<std::string>(t.SerializeAsString());
     return Tensor(type, std::move(dims), whole, std::as_bytes(std::span(whole->data(), whole->size())));
   }
   if (t.data_location() == onnx::TensorProto::EXTERNAL) {
-    result = external_data(t, type, dims, files);
+    result = external_data(t, type, dims, static_cast<size_t>(byte_size(type, count)), files);
   } else if (raw.data()) {
     result = in_file(type, dims, file, std::as_bytes(std::span(raw)));
   } else if (t.has_raw_data()) {
@@ -196,12 +198,20 @@ class Captures {
   std::unordered_set<std::string_view> known_, captured_;  // known: here and in the graphs around
 };
 
+// Before version 4 every initializer had to be an input, and was constant nevertheless; from 4 on it would not be.
+void to_version_4(Model& model) {
+  std::unordered_set<std::string_view> initializers;
+  for (const Initializer& i : model.graph.initializers) initializers.insert(i.name);
+  std::erase_if(model.graph.inputs, [&](const ValueInfo& v) { return initializers.contains(v.name); });
+  model.ir_version = 4;
+}
+
 // A subgraph is kept as bytes, which the folder of its external weights is not part of: they are brought inside.
 void bring_inside(onnx::GraphProto& graph, ExternalFiles& files) {
   auto bring = [&](onnx::TensorProto& t) {
     if (t.data_location() != onnx::TensorProto::EXTERNAL) return;
-    auto bytes = tensor_from(t, files).bytes();
-    t.set_raw_data(bytes.data(), bytes.size());
+    const Tensor tensor = tensor_from(t, files);
+    t.set_raw_data(tensor.bytes().data(), tensor.bytes().size());
     t.clear_external_data(), t.clear_data_location();
   };
   for (auto& t : *graph.mutable_initializer()) bring(t);
@@ -284,8 +294,18 @@ Initializer initializer_from(onnx::TensorProto proto) {
   return {std::move(name), tensor_from(proto, none)};
 }
 
+std::string serialized(const google::protobuf::MessageLite& message) {
+  constexpr size_t kMost = size_t{1} << 31;  // of protobuf
+  if (message.ByteSizeLong() >= kMost)
+    throw Error(Code::kInvalidInput,
+                fmt::format("[model] {} bytes of graph and of weights inside If, Loop or Scan found; less than 2 GB "
+                            "expected; export the model with its weights outside of them",
+                            message.ByteSizeLong()));
+  return message.SerializeAsString();
+}
+
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto) {
-  OpaqueAttribute opaque{proto.SerializeAsString(), {}};
+  OpaqueAttribute opaque{serialized(proto), {}};
   Captures captures(opaque.captures);
   if (proto.has_g()) captures.collect(proto.g());
   for (const auto& g : proto.graphs()) captures.collect(g);
@@ -316,6 +336,7 @@ Model from_proto(onnx::ModelProto proto, const Outside& outside) {
   }
   drop_overruled(model.graph.initializers);
   for (const auto& v : g.input()) model.graph.inputs.push_back(value_info_from(v));
+  if (model.ir_version > 0 && model.ir_version < 4) to_version_4(model);
   for (const auto& v : g.output()) model.graph.outputs.push_back(value_info_from(v));
   for (const auto& v : g.value_info()) model.graph.value_info.push_back(value_info_from(v));
 

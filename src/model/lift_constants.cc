@@ -37,8 +37,6 @@ int lift_constants(Model& model) {
     ++lifted;
     return true;
   });
-  // Before version 4 each initializer had to be an input, too.
-  if (lifted > 0) model.ir_version = std::max<int64_t>(model.ir_version, 4);
   return lifted;
 }
 

@@ -3,9 +3,11 @@
 #include <onnx/version_converter/convert.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
 #include "model/proto.h"
 #include "model/shape_registry.h"
 #include "model/sort_nodes.h"
@@ -23,19 +25,49 @@ bool is_open(const ValueInfo& v) {
   return proto.ParseFromString(v.proto) && !proto.has_type();
 }
 
-// What the runtime alone has in ONNX's domain goes to the checker under a domain that it does not look into. An input
-// or output without a shape gets one, which it looks at no further: runtimes find out.
-Model checkable(Model model) {
+// What the runtime alone has in ONNX's domain goes to `domain`, which ONNX's own tools do not look into.
+bool move_out(Model& model, const char* domain) {
   bool moved = false;
   for (Node& node : model.graph.nodes)
     if (node.domain.empty() && internal::only_in_runtime(node.op_type, model.opset()))
-      node.domain = "com.microsoft", moved = true;
+      node.domain = domain, moved = true;
+  return moved;
+}
+
+// An input or output without a shape gets one, which the checker looks at no further: runtimes find out.
+Model checkable(Model model) {
+  const bool moved = move_out(model, "com.microsoft");
   const bool imported = std::ranges::find(model.opsets, "com.microsoft", &Opset::domain) != model.opsets.end();
   for (auto* values : {&model.graph.inputs, &model.graph.outputs})
     for (ValueInfo& v : *values)
       if (is_open(v)) v = {v.name, DataType::kFloat, std::vector<Dimension>(), ""};
   if (moved && !imported) model.opsets.push_back({"com.microsoft", 1});
   return model;
+}
+
+const Tensor* constant(const Graph& graph, const std::string& name) {
+  if (const Tensor* tensor = graph.initializer(name)) return tensor;
+  for (const Node& node : graph.nodes)
+    if (!node.outputs.empty() && node.outputs[0] == name) return internal::constant_value(node);
+  return nullptr;
+}
+
+// Up to opset 10 an output's pixel lies at its number over the scale, between pixels the lower is the nearest, and
+// where an axis shrinks the upper: what runtimes do, and what the attributes of opset 11 say. ONNX's converter leaves
+// their defaults, which say something else.
+void place_pixels(Model& converted) {
+  for (Node& node : converted.graph.nodes) {
+    if (!node.domain.empty() || node.op_type != "Resize") continue;
+    node.set_attribute({"coordinate_transformation_mode", std::string("asymmetric")});
+    if (node.string_attribute("mode", "nearest") != "nearest") continue;
+    const Tensor* scales = node.inputs.size() > 2 ? constant(converted.graph, node.inputs[2]) : nullptr;
+    bool shrinks = false, grows = false;
+    for (int64_t i = 0; scales && i < scales->element_count(); ++i)
+      shrinks |= element(*scales, i) < 1, grows |= element(*scales, i) > 1;
+    if (shrinks && grows)
+      throw std::runtime_error("a Resize of nearest pixels that makes one axis longer and another shorter");
+    node.set_attribute({"nearest_mode", std::string(shrinks ? "ceil" : "floor")});
+  }
 }
 
 }  // namespace
@@ -83,15 +115,19 @@ void name_nodes(Model& model) {
 }
 
 Model convert_opset(const Model& model, int64_t version) {
+  constexpr const char* kAside = "seqto.aside";
   try {
+    Model known = model;
+    move_out(known, kAside);
     onnx::ModelProto converted = onnx::version_conversion::ConvertVersion(
-        internal::to_proto(model, internal::Weights::kSmallOnly), static_cast<int>(version));
+        internal::to_proto(known, internal::Weights::kSmallOnly), static_cast<int>(version));
     Model result = internal::from_proto(std::move(converted), {.left_out = &model});
+    for (Node& node : result.graph.nodes)
+      if (node.domain == kAside) node.domain.clear();
+    if (model.opset() <= 10 && version > 10) place_pixels(result);
     // Up to opset 12 the inputs of Resize are not optional.
     if (version >= 13) internal::drop_empty_inputs(result);
     result.external_files = model.external_files;
-    // The converter makes initializers of attributes; before version 4 each had to be an input, too.
-    result.ir_version = std::max<int64_t>(result.ir_version, 4);
     return result;
   } catch (const std::exception& error) {
     throw Error(
@@ -125,9 +161,12 @@ Prepared prepare(const Model& model, const PrepareOptions& options) {
       say(fmt::format("folded {} nodes (BatchNormalization, Mul, Add of channels) into the layers before", folded));
   }
   if (options.infer_shapes) {
-    size_t before = result.model.graph.value_info.size();
+    std::unordered_set<std::string> known;
+    for (const ValueInfo& v : result.model.graph.value_info) known.insert(v.name);
     result.model = infer_shapes(result.model);
-    say(fmt::format("inferred the shapes of {} more tensors", result.model.graph.value_info.size() - before));
+    const auto more = std::ranges::count_if(result.model.graph.value_info,
+                                            [&](const ValueInfo& v) { return !known.contains(v.name); });
+    say(fmt::format("inferred the shapes of {} more tensors", more));
   }
   return result;
 }

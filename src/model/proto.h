@@ -28,6 +28,9 @@ Model from_proto(onnx::ModelProto proto, const Outside& outside);
 // A tensor by itself, with its name. Throws Error{kInvalidInput} where its bytes are damaged or lie in another file.
 Initializer initializer_from(onnx::TensorProto proto);
 
+// Throws Error{kInvalidInput} where the message is larger than protobuf takes.
+std::string serialized(const google::protobuf::MessageLite& message);
+
 // A subgraph (or whatever else Attribute has no field for) as it is carried: serialized, with the outer tensors it
 // reads.
 OpaqueAttribute opaque_attribute(const onnx::AttributeProto& proto);

@@ -121,7 +121,7 @@ void save_external(const Model& model, const std::filesystem::path& path) {
   }
   PendingFile data(data_path), head(path);
   for (auto piece : pieces) data.write(piece);
-  head.write(proto.SerializeAsString());
+  head.write(internal::serialized(proto));
   std::error_code none_there;
   if (std::filesystem::exists(data_path)) std::filesystem::remove(path, none_there);
   data.commit();

@@ -38,7 +38,9 @@ void widen(Attribute& attribute, const std::string& op_type, const std::vector<O
   }
   if (auto* tensor = std::get_if<Tensor>(&attribute.value)) *tensor = to_float32(*tensor);
   // Cast, and what makes tensors of a type of its own: EyeLike, RandomNormal ... (SequenceEmpty is not met with).
-  const bool names_type = attribute.name == "to" || attribute.name == "dtype" || attribute.name == "stash_type";
+  const std::string& name = attribute.name;
+  const bool names_type =
+      name == "to" || name == "dtype" || name == "stash_type" || name == "output_dtype" || name == "output_datatype";
   auto* type = std::get_if<int64_t>(&attribute.value);
   if (names_type && type && *type == static_cast<int64_t>(DataType::kFloat16) && op_type != "QuantizeLinear")
     *type = static_cast<int64_t>(DataType::kFloat);

@@ -147,6 +147,70 @@ class Prepare(unittest.TestCase):
                 self.assertEqual(converted.opset_import[0].version, 13)
                 self.same_outputs(model)
 
+    def resized(self, opset, mode, scales):
+        """Of a model that resizes alone, as written with `opset`."""
+        model = self.dir / "resize.onnx"
+        op = "Resize" if opset == 10 else "Upsample"
+        sizes = [1, 2, *(int(8 * s) for s in scales)]
+        models.save(model, [helper.make_node(op, ["x", "s"], ["y"], name="up", mode=mode)], [("x", [1, 2, 8, 8])], [("y", sizes)],
+                    [("s", np.float32([1, 1, *scales]))], opset=opset, ir_version=4)
+        return model
+
+    def test_old_resizes_place_pixels_where_they_did(self):
+        for opset, mode, scales in ((9, "linear", (2, 2)), (9, "nearest", (1.5, 1.5)), (10, "linear", (1.5, 2.5)), (10, "linear", (0.5, 0.5)),
+                                    (10, "nearest", (1.5, 1)), (10, "nearest", (2.5, 2.5)), (10, "nearest", (0.5, 0.375))):
+            with self.subTest(opset=opset, mode=mode, scales=scales):
+                model = self.resized(opset, mode, scales)
+                self.prepare(model)
+                self.same_outputs(model)
+        done = models.seqto("prepare", self.resized(10, "nearest", (1.5, 0.5)), "-o", self.out)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("one axis longer and another shorter", done.stderr)
+
+    def test_constants_of_old_files_stay_constants(self):
+        model = self.dir / "old.onnx"
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("Mul", ["c", "m"], ["y"], name="mul")]
+        weights = [("w", models.weight(4, 3, 3, 3)), ("m", models.weight(4, 1, 1))]
+        models.save(model, nodes, [("x", [1, 3, 8, 8]), ("w", [4, 3, 3, 3]), ("m", [4, 1, 1])], [("y", [1, 4, 6, 6])], weights, opset=9,
+                    ir_version=3)
+        self.prepare(model)
+        self.assertEqual([i.name for i in onnx.load(str(self.out)).graph.input], ["x"])
+        self.same_outputs(model, {"x": feed(model)["x"]})
+        # Also where there is nothing to convert.
+        quantized = self.dir / "q.onnx"
+        models.save(model, nodes[:1], [("x", [1, 3, 8, 8]), ("w", [4, 3, 3, 3])], [("c", [1, 4, 6, 6])], weights[:1], opset=13, ir_version=3)
+        done = models.seqto("quantize", model, "--data", models.arrays(self.dir / "d.npz"), "-o", quantized)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        onnx.checker.check_model(str(quantized))
+        self.assertEqual([i.name for i in onnx.load(str(quantized)).graph.input], ["x"])
+
+    def test_what_the_runtime_alone_has_is_converted_around(self):
+        model = self.dir / "norm.onnx"
+        models.save(model, [helper.make_node("LayerNormalization", ["x", "g", "b"], ["y"], name="norm", axis=-1)], [("x", [1, 8])], [("y", [1, 8])],
+                    [("g", models.weight(8)), ("b", models.weight(8))], opset=12)
+        done = models.seqto("prepare", model, "-o", self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(onnx.load(str(self.out)).graph.node[0].domain, "")
+        self.same_outputs(model)
+
+    def test_external_data_without_a_length(self):
+        values = {name: models.weight(8, 8, seed=seed) for seed, name in enumerate("ab")}
+        model = self.dir / "lengths.onnx"
+        models.save(model, [helper.make_node("MatMul", ["x", "a"], ["h"], name="first"), helper.make_node("MatMul", ["h", "b"], ["y"], name="second")],
+                    [("x", [1, 8])], [("y", [1, 8])], values.items())
+        x = {"x": models.weight(1, 8, seed=7)}
+        wanted = session(model).run(None, x)[0]
+        proto = onnx.load(str(model))
+        for k, tensor in enumerate(proto.graph.initializer):
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", "all.bin"), ("offset", str(256 * k))):
+                tensor.external_data.add(key=key, value=value)
+        (self.dir / "all.bin").write_bytes(b"".join(v.tobytes() for v in values.values()))
+        model.write_bytes(proto.SerializeToString())
+        self.prepare(model)
+        np.testing.assert_allclose(session(self.out).run(None, x)[0], wanted, rtol=1e-5)
+
     def test_symbolic_dimensions_are_carried_on(self):
         path = self.dir / "s.onnx"
         nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),

@@ -42,8 +42,6 @@ class WeightFolder {
     std::erase_if(graph.value_info, [&](const ValueInfo& v) { return moved_.contains(v.name); });
     for (const std::string& name : order_) graph.initializers.push_back({name, constants_.at(name)});
     drop_unused_initializers(graph);
-    // Before version 4 each initializer had to be an input, too.
-    model_.ir_version = std::max<int64_t>(model_.ir_version, 4);
     return static_cast<int>(gone);
   }
 

@@ -71,19 +71,10 @@ void GraphEdit::require_opset(const std::string& domain, int64_t version) {
   model_.opsets.push_back({domain, version});
 }
 
-void GraphEdit::require_ir_version(int64_t version) {
-  if (model_.ir_version < 4 && version >= 4) {
-    // Before IR 4 every initializer had to be an input and was constant nevertheless; from 4 on it would not be.
-    std::unordered_set<std::string> initializers;
-    for (const Initializer& i : model_.graph.initializers) initializers.insert(i.name);
-    std::erase_if(model_.graph.inputs, [&](const ValueInfo& v) { return initializers.contains(v.name); });
-  }
-  model_.ir_version = std::max(model_.ir_version, version);
-}
+void GraphEdit::require_ir_version(int64_t version) { model_.ir_version = std::max(model_.ir_version, version); }
 
 Model GraphEdit::finish() {
   Graph& graph = model_.graph;
-  if (!added_.empty()) require_ir_version(4);
   for (Node& n : graph.nodes)
     if (is_transpose(n) && !n.outputs.empty())
       if (auto it = turned_.find(n.outputs[0]); it != turned_.end()) n.inputs[0] = it->second;

@@ -30,11 +30,7 @@ class Finder {
  public:
   Finder(const Model& model, const GraphView& view, const std::vector<std::string>& quantized_ops,
          bool through_products)
-      // Before IR version 4 every initializer is listed as an input.
-      : nodes_(model.graph.nodes),
-        view_(view),
-        replaceable_(model.ir_version >= 4),
-        through_products_(through_products) {
+      : nodes_(model.graph.nodes), view_(view), through_products_(through_products) {
     quantized_.insert(quantized_ops.begin(), quantized_ops.end());
     const Graph& graph = model.graph;
     for (const auto* list : {&graph.value_info, &graph.inputs, &graph.outputs})
@@ -62,7 +58,7 @@ class Finder {
 
  private:
   const Tensor* own_constant(const Node& node, size_t input) const {
-    if (node.inputs.size() <= input || (replaceable_ && view_.inputs.contains(node.inputs[input]))) return nullptr;
+    if (node.inputs.size() <= input || view_.inputs.contains(node.inputs[input])) return nullptr;
     auto it = view_.initializers.find(node.inputs[input]);
     if (it == view_.initializers.end() || it->second->type() != DataType::kFloat) return nullptr;
     return view_.edges.uses(it->first) == 1 ? it->second : nullptr;

@@ -61,8 +61,6 @@ Model write_operators(Model model, const Encoding& encoding) {
   std::for_each(model.graph.nodes.begin(), model.graph.nodes.end(), look);
   for_each_body_node(model, look);
   if (contrib && !imports("com.microsoft")) model.opsets.push_back({"com.microsoft", 1});
-  // Initializers that are no graph inputs came with version 4.
-  model.ir_version = std::max<int64_t>(model.ir_version, 4);
   model.producer_name = "seqto";
   model.producer_version = SEQTO_VERSION;
   return model;

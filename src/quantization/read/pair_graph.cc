@@ -29,7 +29,7 @@ PairGraph::PairGraph(const Model& model) : file_(model), opset_(model.opset()) {
   for (const ValueInfo& v : graph.outputs) ++others_[v.name], outputs_.insert(v.name);
   for (const Initializer& i : graph.initializers) {
     types_[i.name] = i.tensor.type(), shapes_[i.name] = i.tensor.dims(), initializers_.insert(i.name);
-    if (model.ir_version < 4 || !inputs_.contains(i.name)) constants_[i.name] = i.tensor;
+    if (!inputs_.contains(i.name)) constants_[i.name] = i.tensor;
   }
   for (const Node& node : graph.nodes) {
     add(node.op_type == "If" ? taken_branch(node) : node);
