@@ -107,6 +107,18 @@ def operators(folder):
                 assert producer[node.input[0]].op_type != "Cast", (name, flags, node.name)
 
 
+def outputs_of_float_layers(folder):
+    """One is an output and read by a layer in float16."""
+    source = save(folder / "float.onnx", [N("MatMul", ["x", "w"], ["y"]), N("MatMul", ["y", "w"], ["z"])], [("x", [6, 24])],
+                  [("y", [6, 24]), ("z", [6, 24])], [W])
+    first = onnx.load(source).graph.node[0].name
+    x = R.normal(size=(6, 24)).astype(np.float32)
+    found = run(written(folder, source, "--float16-compute", "--float16-io", "--exclude", first), x)
+    for wanted, got in zip(run(source, x), found):
+        assert got.dtype == np.float16
+        assert np.abs(wanted - got.astype(np.float32)).max() < 0.02 * np.abs(wanted).max()
+
+
 def refused(folder):
     source = save(folder / "float.onnx", [N("MatMul", ["x", "w"], ["y"])], [("x", [6, 24])], [("y", [6, 24])], [W])
     for flags, said in ((("--float16-max", -5), "-5 as the largest"), (("--float16-max", "1e9"), "65504 at most"),
@@ -120,6 +132,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         rounding(pathlib.Path(folder))
         operators(pathlib.Path(folder))
+        outputs_of_float_layers(pathlib.Path(folder))
         refused(pathlib.Path(folder))
     print("ok")
 

@@ -20,6 +20,11 @@ struct Values {
   std::vector<double> data;
 };
 
+// Whether element() reads it.
+bool has_numbers(DataType type) {
+  return type != DataType::kString && type != DataType::kFloat8e4m3fn && to_string(type) != "other";
+}
+
 Values read(const Tensor& t) {
   Values v{t.type(), t.dims(), std::vector<double>(static_cast<size_t>(t.element_count()))};
   for (size_t i = 0; i < v.data.size(); ++i) v.data[i] = element(t, static_cast<int64_t>(i));
@@ -107,7 +112,8 @@ std::optional<Values> slice(const Values& v, const std::vector<Values>& in) {
   const auto axis = normalized_axis(static_cast<int64_t>(in[3].data[0]), v.dims.size());
   if (!axis) return {};
   const auto length = v.dims[static_cast<size_t>(*axis)], inner = static_cast<int64_t>(strides(v.dims, axis).inner);
-  auto bound = [&](double x) { return std::clamp<int64_t>(static_cast<int64_t>(x < 0 ? x + length : x), 0, length); };
+  const auto most = static_cast<double>(length);  // ends of "all" are as large as an int64 can be
+  auto bound = [&](double x) { return static_cast<int64_t>(std::clamp(x < 0 ? x + most : x, 0.0, most)); };
   int64_t first = bound(in[1].data[0]), last = bound(in[2].data[0]);
   Values out{v.type, v.dims, {}};
   out.dims[static_cast<size_t>(*axis)] = std::max<int64_t>(0, last - first);
@@ -169,7 +175,8 @@ constexpr Fold kFolds[] = {
      [](const Node& n, Inputs in) { return n.int_attribute("axis", 0) == 0 ? concat_first_axis(in) : std::nullopt; }},
     {"Mul", 2,
      [](const Node&, Inputs in) {
-       return elementwise(in[0], in[1], [](double a, double b) { return static_cast<float>(a * b); });
+       const bool floats = in[0].type == DataType::kFloat || in[0].type == DataType::kFloat16;
+       return elementwise(in[0], in[1], [&](double a, double b) { return floats ? static_cast<float>(a * b) : a * b; });
      }},
     {"Reshape", 2, [](const Node&, Inputs in) { return reshape(in[0], in[1].data); }},
     {"Slice", 0, [](const Node&, Inputs in) { return slice(in[0], in); }},
@@ -180,7 +187,7 @@ constexpr Fold kFolds[] = {
 }  // namespace
 
 std::optional<Tensor> fold_constant(const Node& n, const std::vector<const Tensor*>& tensors) {
-  if (tensors.empty() || tensors[0]->type() == DataType::kString) return {};
+  if (tensors.empty() || !std::ranges::all_of(tensors, has_numbers, &Tensor::type)) return {};
   if (is_transpose(n)) return transpose(n, *tensors[0]);
   const auto* fold = std::ranges::find(kFolds, n.op_type, &Fold::op_type);
   if (fold == std::end(kFolds) || (fold->inputs > 0 && tensors.size() != fold->inputs)) return {};

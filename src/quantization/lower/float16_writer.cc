@@ -20,7 +20,6 @@ class Writer {
     std::vector<Node> old = std::move(edit_.nodes());
     graph_inputs();
     for (size_t i = 0; i < old.size(); ++i) rewrite(std::move(old[i]), i);
-    graph_outputs();
     edit_.nodes() = std::move(nodes_);
     Model result = edit_.finish();
     retype(result.graph);
@@ -46,17 +45,6 @@ class Writer {
       if (!halves_.read_as_float.contains(v.name)) continue;
       renamed_[v.name] = edit_.fresh(v.name + "_float");
       cast(v.name, renamed_[v.name], DataType::kFloat);
-    }
-  }
-
-  // Outputs of layers that stayed float become float16 here.
-  void graph_outputs() {
-    for (const ValueInfo& v : edit_.model().graph.outputs) {
-      auto it = renamed_.find(v.name);
-      if (it != renamed_.end() && !half_.contains(v.name)) {
-        cast(it->second, v.name, DataType::kFloat16);
-        retyped_.insert(v.name);
-      }
     }
   }
 
@@ -91,13 +79,20 @@ class Writer {
     for (const auto& [from, target] : casts) cast(from, target, DataType::kFloat);
   }
 
+  // Outputs of layers that stayed float become float16 behind them.
   void keep_outputs(Node node) {
+    std::vector<std::string> halves;
     for (std::string& output : node.outputs)
       if (becomes_half_output(output)) {
-        renamed_[output] = edit_.fresh(output + "_float");
-        output = renamed_[output];
+        halves.push_back(output);
+        output = renamed_[output] = edit_.fresh(output + "_float");
       }
     nodes_.push_back(std::move(node));
+    for (const std::string& output : halves) {
+      cast(renamed_[output], output, DataType::kFloat16);
+      half_[output] = output;
+      retyped_.insert(output);
+    }
   }
 
   // The output keeps its name where nothing needs it as float.

@@ -85,13 +85,10 @@ std::string Dequantizer::operand(const Coded& coded, int64_t axis, int64_t block
   }
   // Integers that come from outside, or with scales that are computed.
   std::string name = fresh(coded.codes + "_float");
-  add_node({name + "_DequantizeLinear",
-            "DequantizeLinear",
-            "",
-            {coded.codes, coded.scale, coded.zero_point},
-            {name},
-            {},
-            {}});
+  Node stays{name + "_DequantizeLinear", "DequantizeLinear", "", {coded.codes, coded.scale, coded.zero_point}, {name}};
+  for (const Node* r : view_.edges.readers(coded.codes))
+    if (is_dequantize(*r) && r->inputs[1] == coded.scale) stays.domain = r->domain, stays.attributes = r->attributes;
+  add_node(std::move(stays));
   return float_of_[coded.codes] = name;
 }
 
@@ -239,7 +236,7 @@ void Dequantizer::row_product(const Node& n, const Coded& weight, const Node& ro
   std::string made = scaled->inputs[1];
   for (int i = 0; i < kMost && made != x; ++i) {
     const Node* maker = edges.producer(made);
-    if (!maker) no_form(n, "with scales of rows that are not made of them");
+    if (!maker || maker->inputs.empty()) no_form(n, "with scales of rows that are not made of them");
     dropped_.insert(made);
     made = maker->inputs[0];
   }

@@ -128,10 +128,19 @@ std::string Dequantizer::float_name(const std::string& codes) {
   return fresh(codes + "_float");
 }
 
+DataType Dequantizer::type_of(const Coded& coded) const {
+  if (const Tensor* zero = tensor(coded.zero_point)) return zero->type();
+  const Node* maker = view_.edges.producer(coded.codes);
+  if (const int64_t given = maker ? maker->int_attribute("output_dtype", 0) : 0) return static_cast<DataType>(given);
+  const auto& inputs = model_.graph.inputs;
+  const auto input = std::ranges::find(inputs, coded.codes, &ValueInfo::name);
+  return input != inputs.end() && is_code_type(input->type) ? input->type : DataType::kUint8;
+}
+
 void Dequantizer::note_range(const std::string& name, const Coded& coded) {
   const Tensor *scale = tensor(coded.scale), *zero = tensor(coded.zero_point);
   if (!scale || scale->element_count() != 1) return;
-  QuantLimits limits = quant_limits(zero ? zero->type() : DataType::kUint8);
+  QuantLimits limits = quant_limits(type_of(coded));
   float s = static_cast<float>(element(*scale, 0));
   double z = zero ? element(*zero, 0) : 0;
   result_.ranges[name] = {static_cast<float>(limits.lowest - z) * s, static_cast<float>(limits.highest - z) * s};
@@ -141,7 +150,7 @@ std::string Dequantizer::clamp(const std::string& name, const Coded& coded) {
   note_range(name, coded);
   const Tensor *scale = tensor(coded.scale), *zero = tensor(coded.zero_point);
   if (!scale || scale->element_count() != 1) return name;
-  QuantLimits limits = quant_limits(zero ? zero->type() : DataType::kUint8);
+  QuantLimits limits = quant_limits(type_of(coded));
   double s = element(*scale, 0), z = zero ? element(*zero, 0) : 0;
   if (z != limits.lowest || never_negative(name)) return name;
   ++activations_;
@@ -217,13 +226,11 @@ void Dequantizer::finish_outputs() {
   for (const ValueInfo& v : model_.graph.outputs) {
     if (auto codes = float_of_.find(v.name); codes != float_of_.end() && !made_by_.contains(v.name)) {
       const Coded& coded = coded_.at(v.name);  // the model gives integers out: they are made at the end
-      add_node({v.name + "_QuantizeLinear",
-                "QuantizeLinear",
-                "",
-                {codes->second, coded.scale, coded.zero_point},
-                {v.name},
-                {},
-                {}});
+      Node made{
+          v.name + "_QuantizeLinear", "QuantizeLinear", "", {codes->second, coded.scale, coded.zero_point}, {v.name}};
+      if (const Node* maker = view_.edges.producer(v.name); maker && is_quantize(*maker))
+        made.domain = maker->domain, made.attributes = maker->attributes;
+      add_node(std::move(made));
       continue;
     }
     std::string behind = resolved(v.name);

@@ -73,6 +73,7 @@ class Dequantizer {
   std::string clamp(const std::string& tensor, const Coded& coded);
   bool never_negative(const std::string& tensor);
   bool cuts_off_negative(const Node& clip) const;
+  DataType type_of(const Coded& coded) const;  // of the codes
   void note_range(const std::string& tensor, const Coded& coded);
   void finish_outputs();
   void rename(const std::string& from, const std::string& to);
