@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "call.h"
 #include "own_parts.h"
 #include "seqto/error.h"
 
@@ -54,13 +55,13 @@ void check_shape(const Tensor& tensor, const ValueInfo& input) {
        "[" + wanted + "] expected, the first axis being the batch");
 }
 
-// Row `index` of the first axis; `batch`: with an axis of 1 before it.
-Tensor row(const Tensor& all, int64_t index, bool batch) {
+// `count` rows of the first axis; `batch`: that axis stays.
+Tensor rows(const Tensor& all, int64_t first, int64_t count, bool batch) {
   std::vector<int64_t> dims(all.dims().begin() + 1, all.dims().end());
-  if (batch) dims.insert(dims.begin(), 1);
+  if (batch) dims.insert(dims.begin(), count);
   const size_t bytes = all.bytes().size() / static_cast<size_t>(std::max<int64_t>(all.dims()[0], 1));
   auto owner = std::make_shared<const Tensor>(all);
-  const auto part = owner->bytes().subspan(static_cast<size_t>(index) * bytes, bytes);
+  const auto part = owner->bytes().subspan(static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes);
   return Tensor(all.type(), std::move(dims), std::move(owner), part);
 }
 
@@ -134,34 +135,37 @@ int64_t count_rows(const Columns& columns) {
   return count;
 }
 
-void append_rows(const Columns& columns, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
-  const int64_t count = count_rows(columns);
-  if (count < 0 && !inputs.empty()) check_shape(columns.inputs[0], inputs[0]);
-  const std::vector<int64_t> labels = labels_of(columns.truth);
-  if (!labels.empty() && std::ssize(labels) != count)
-    fail(std::to_string(labels.size()) + " labels for " + std::to_string(count) + " samples", "one for each expected");
-  for (int64_t k = 0; k < count; ++k) {
-    Sample sample;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Tensor& all = columns.inputs[i];
-      const bool scalar = all.dims().empty();
-      sample.inputs.push_back(scalar ? all : row(all, k, rank(inputs[i]) != std::ssize(all.dims()) - 1));
-      check_shape(sample.inputs.back(), inputs[i]);
-    }
-    if (!labels.empty()) sample.label = labels[static_cast<size_t>(k)];
-    samples.push_back(std::move(sample));
-  }
-}
-
-// Whether the model takes this batch only as it is.
-bool is_fixed(const Columns& batch, std::span<const ValueInfo> inputs) {
+// The batch that the model takes and no other: so many rows are one sample. 1 where it takes any, or one.
+int64_t fixed_batch(const Columns& columns, std::span<const ValueInfo> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& shape = inputs[i].shape;
     const bool has_batch =
-        !batch.inputs[i].dims().empty() && shape && std::ssize(batch.inputs[i].dims()) == rank(inputs[i]);
-    if (has_batch && shape->front().value > 1) return true;
+        !columns.inputs[i].dims().empty() && shape && std::ssize(columns.inputs[i].dims()) == rank(inputs[i]);
+    if (has_batch && shape->front().value > 1) return shape->front().value;
   }
-  return false;
+  return 1;
+}
+
+// Of a fixed batch what is left at the end is dropped, and labels are not known, as of files.
+void append_rows(const Columns& columns, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
+  const int64_t count = count_rows(columns), batch = fixed_batch(columns, inputs);
+  if (count < 0 && !inputs.empty()) check_shape(columns.inputs[0], inputs[0]);
+  if (count >= 0 && count < batch)
+    fail(std::to_string(count) + " samples", std::to_string(batch) + " or more expected, the fixed batch of the model");
+  const std::vector<int64_t> labels = labels_of(columns.truth);
+  if (!labels.empty() && std::ssize(labels) != count)
+    fail(std::to_string(labels.size()) + " labels for " + std::to_string(count) + " samples", "one for each expected");
+  for (int64_t k = 0; k + batch <= count; k += batch) {
+    Sample sample;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& all = columns.inputs[i];
+      const bool scalar = all.dims().empty(), of_one = batch == 1 && rank(inputs[i]) == std::ssize(all.dims()) - 1;
+      sample.inputs.push_back(scalar ? all : rows(all, k, batch, !of_one));
+      check_shape(sample.inputs.back(), inputs[i]);
+    }
+    if (!labels.empty() && batch == 1) sample.label = labels[static_cast<size_t>(k)];
+    samples.push_back(std::move(sample));
+  }
 }
 
 Sample whole(const Columns& batch, std::span<const ValueInfo> inputs) {
@@ -174,7 +178,7 @@ Sample whole(const Columns& batch, std::span<const ValueInfo> inputs) {
 // Along the first axis, where the model takes batches of any size.
 void append_batch(const Columns& batch, std::span<const ValueInfo> inputs, std::vector<Sample>& samples) {
   const bool one = batch.inputs.empty() || batch.inputs[0].dims().empty() || batch.inputs[0].dims()[0] == 1;
-  if (!one && !is_fixed(batch, inputs)) return append_rows(batch, inputs, samples);
+  if (!one && fixed_batch(batch, inputs) == 1) return append_rows(batch, inputs, samples);
   samples.push_back(whole(batch, inputs));
 }
 
@@ -209,6 +213,20 @@ std::vector<Sample> chosen(std::vector<Sample> samples, const DatasetOptions& op
   return result;
 }
 
+// These say how files are read; what is in memory the model gets as it is.
+void require_as_it_is(const DatasetOptions& o) {
+  const std::pair<const char*, bool> given[] = {{"labels", !o.labels.empty()},
+                                                {"preprocess", !o.preprocess.empty() && o.preprocess != "none"},
+                                                {"random_samples", o.random_samples > 0},
+                                                {"constants", !o.constants.empty()},
+                                                {"states", !o.states.empty()}};
+  for (const auto& [name, is_given] : given)
+    if (is_given)
+      throw Error(Code::kUsage, std::string("[data] ") + name +
+                                    " found beside data in memory, which the model gets as they are, an array for "
+                                    "each input; leave it out, or give a file");
+}
+
 // The values of one input in all samples, one behind the other.
 Tensor joined(const std::vector<Sample>& samples, size_t input, const std::string& name) {
   const Tensor& first = samples[0].inputs[input];
@@ -233,10 +251,13 @@ std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const 
                                     nb::handle source) {
   const auto inputs = model.graph.free_inputs();
   if (is_path(given)) {
-    const std::filesystem::path path = path_of(given);
-    return open_dataset(path, inputs,
-                        is_path(source) ? with_files_beside(path_of(source), path, options, plain_env()) : options);
+    const std::filesystem::path path = path_of(given), model_file = is_path(source) ? path_of(source) : "";
+    return call(nb::none(), [&](const Env& env) {
+      return open_dataset(path, inputs,
+                          model_file.empty() ? options : with_files_beside(model_file, path, options, env));
+    });
   }
+  require_as_it_is(options);
   if (is_sequence_of_samples(given)) return open_sequence(given, inputs, options);
   return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options));
 }
@@ -261,9 +282,9 @@ Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs) {
   return whole(columns_of(given, inputs, true), inputs);
 }
 
-std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise) {
+std::filesystem::path data_file(nb::handle given, std::span<const ValueInfo> inputs,
+                                const std::filesystem::path& otherwise) {
   if (is_path(given)) return path_of(given);
-  const auto inputs = model.graph.free_inputs();
   const std::vector<Sample> samples = samples_of(given, inputs);
   std::vector<Initializer> arrays;
   for (size_t i = 0; i < inputs.size(); ++i)

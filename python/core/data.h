@@ -28,8 +28,9 @@ nb::object read_once(nb::handle given);
 // A dict, array or tuple as one run of the model; its values are copied.
 Sample batch_of(nb::handle given, std::span<const ValueInfo> inputs);
 
-// Data that a verb reads from a file: the path that was given, or one that the samples are written to.
-std::filesystem::path data_file(nb::handle given, const Model& model, const std::filesystem::path& otherwise);
+// Data that a verb reads from a file: the path that was given, or one that the samples, of `inputs`, are written to.
+std::filesystem::path data_file(nb::handle given, std::span<const ValueInfo> inputs,
+                                const std::filesystem::path& otherwise);
 
 // One sample, without its name: an array, a dict or a tuple of arrays with an axis of 1 for the batch or without, and
 // label or target behind them or as "y". Its values are copied.

@@ -10,13 +10,6 @@
 namespace seqto::python {
 namespace {
 
-// Of all samples: an axis of 1 for the batch gives way to that of the samples.
-nb::object array_of(const Outputs& outputs, std::vector<int64_t> dims) {
-  if (!dims.empty() && dims.front() == 1) dims.erase(dims.begin());
-  dims.insert(dims.begin(), outputs.rows);
-  return to_numpy(Tensor::from(DataType::kFloat, std::move(dims), outputs.values));
-}
-
 // Labels, or else the numbers to predict; None where nothing is known.
 nb::object array_of(std::span<const Truth> truths) {
   const auto count = std::ssize(truths);
@@ -43,7 +36,8 @@ class OwnMetric : public Metric {
     nb::gil_scoped_acquire interpreter;
     nb::dict by_name;
     for (size_t i = 0; i < answers.outputs.size(); ++i)
-      by_name[answers.names.at(i).c_str()] = array_of(answers.outputs[i], answers.dims[i]);
+      by_name[answers.names.at(i).c_str()] = to_numpy(
+          Tensor::from(DataType::kFloat, answers.array_shape(i, "[metric] " + name_ + ":"), answers.outputs[i].values));
     const Tensor found = tensor_of(function_.get()(by_name, array_of(truths)), DataType::kDouble, true,
                                    "the result of the metric '" + name_ + "'");
     const auto values = found.values<double>();

@@ -67,8 +67,13 @@ TuneOptions tune_options(nb::handle model, nb::handle data, const std::filesyste
   o.output = output;
   take_model(o, model);
   const Model file = load_model(o.model);
-  if (is_sequence_of_samples(data)) o.own.data = open_sequence(data, file.graph.free_inputs());
-  else o.data = data_file(data, file, output / "data.npz");
+  std::vector<ValueInfo> inputs = file.graph.free_inputs();
+  if (is_sequence_of_samples(data)) {
+    o.own.data = open_sequence(data, inputs);
+  } else {
+    std::erase_if(inputs, [&](const ValueInfo& input) { return o.dataset.constants.contains(input.name); });
+    o.data = data_file(data, inputs, output / "data.npz");
+  }
   for (Limit& limit : o.limits)
     if (std::ranges::any_of(o.own.metrics, [&](const auto& m) { return m->name() == limit.figure; }))
       limit.at_most = false;

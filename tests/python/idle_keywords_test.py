@@ -29,6 +29,13 @@ class IdleKeywords(unittest.TestCase):
             seqto.quantize(MODEL, mode="weights", device="nosuch")
         seqto.quantize(MODEL, mode="weights", weight_bits=8, per_token=False, symmetric_weights=None, headroom_16_bits=0)
 
+    def test_how_files_are_read_beside_data_in_memory(self):
+        for idle in ({"preprocess": "imagenet"}, {"labels": "y.csv"}, {"random_samples": 5}, {"constants": {"x": 1}},
+                     {"states": [{"output": "logits", "input": "x"}]}):
+            with self.assertRaisesRegex(seqto.Error, f"{next(iter(idle))} found beside data in memory") as raised:
+                seqto.calibrate(MODEL, X, **idle)
+            self.assertEqual(int(raised.exception.code), 2)
+
     def test_bounds_that_bound_nothing(self):
         for wrong, words in (({"max_time_seconds": float("nan")}, "max_time_seconds of nan found"), ({"max_evaluations": -3}, "max_evaluations of -3"),
                              ({"threshold": 0.1}, "a threshold with strategy chain")):

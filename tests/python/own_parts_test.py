@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 
 import seqto
+from testing import models
 from api_test import ARRAYS, MODEL, TYPES, X, Folder
 
 HOW = {"objectives": ["kl", "size"], "calibration_samples": 16, "search_samples": 16, "evaluation_samples": 64,
@@ -208,6 +209,25 @@ class Metrics(Folder):
                               (lambda answers, labels: 0, TypeError)):
             with self.assertRaises(error):
                 seqto.tune(MODEL, ARRAYS, self.dir / "out", metrics=[metric], **HOW)
+
+    def test_positions_that_a_mask_leaves_out_are_no_array(self):
+        model = str(models.save(self.dir / "tokens.onnx", [models.node("Gather", ["table", "input_ids"], ["rows"]),
+                                                           models.node("Cast", ["attention_mask"], ["mask"], to=1),
+                                                           models.node("Unsqueeze", ["mask", "last"], ["column"]),
+                                                           models.node("Mul", ["rows", "column"], ["logits"])],
+                                [("input_ids", ["b", "n"], 7), ("attention_mask", ["b", "n"], 7)], [("logits", ["b", "n", 6])],
+                                [("table", models.weight(6, 6)), ("last", np.int64([-1]))]))
+        ids = np.random.default_rng(0).integers(0, 6, (8, 5))
+        mask = np.ones_like(ids)
+
+        def mean(answers, truth):
+            self.assertEqual(answers["logits"].shape, (8, 5, 6))
+            return answers["logits"].mean()
+
+        seqto.validate(model, model, {"input_ids": ids, "attention_mask": mask}, metrics=[mean])
+        mask[:, 3:] = 0
+        with self.assertRaisesRegex(seqto.Error, "mean: output 'logits' has 144 of 240 values.*without padding"):
+            seqto.validate(model, model, {"input_ids": ids, "attention_mask": mask}, metrics=[mean])
 
     def test_a_limit_is_a_number(self):
         with self.assertRaisesRegex(TypeError, "kl: nan found"):

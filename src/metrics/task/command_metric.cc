@@ -16,14 +16,10 @@ namespace fs = std::filesystem;
 
 // Outputs under their names, the samples' truth beside them where it is known.
 void save_answers(const fs::path& file, const Answers& answers, std::span<const Truth> truths) {
-  answers.require_one_length("[metric] a command:");
   std::vector<Initializer> arrays;
-  for (size_t o = 0; o < answers.outputs.size(); ++o) {
-    std::vector<int64_t> shape = answers.dims[o];
-    if (!shape.empty() && shape[0] == 1) shape[0] = answers.rows();
-    else shape.insert(shape.begin(), answers.rows());
-    arrays.push_back({answers.names[o], float_tensor(shape, answers.outputs[o].values)});
-  }
+  for (size_t o = 0; o < answers.outputs.size(); ++o)
+    arrays.push_back(
+        {answers.names[o], float_tensor(answers.array_shape(o, "[metric] a command:"), answers.outputs[o].values)});
   std::vector<int64_t> labels;
   std::vector<float> targets, boxes;
   int64_t rows = 0;

@@ -179,7 +179,7 @@ def load_tensors_data(path: str | Path) -> TensorsData:
 
 
 class CalibraterBase:
-    """Collects samples, and computes the ranges of the model's tensors from them when it is asked to. Samples beyond 64 MB
+    """Collects samples, and computes the ranges of the model's tensors from them when it is asked to. Samples beyond 16 MB
     wait in a temporary file."""
 
     def __init__(
