@@ -123,6 +123,16 @@ void PendingFile::commit() {
   ::close(std::exchange(fd_, -1));
 }
 
+void for_each_file(const std::filesystem::path& folder,
+                   const std::function<bool(const std::filesystem::path&)>& go_on) {
+  namespace fs = std::filesystem;
+  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied);
+  for (; at != fs::recursive_directory_iterator(); ++at) {
+    if (at->path().filename().string().starts_with('.')) at.disable_recursion_pending();
+    else if (at->is_regular_file() && !go_on(at->path())) return;
+  }
+}
+
 void make_writable_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -157,6 +167,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) fail("read", path, errno, "a regular file was expected; check the path");
   bytes_ = {static_cast<const std::byte*>(data), static_cast<size_t>(info.st_size)};
+  // Else the system reads as much before what is asked for as behind it, and what was dropped there once more.
+  ::madvise(data, bytes_.size(), MADV_SEQUENTIAL);
 }
 
 void MappedFile::release(std::span<const std::byte> part) const {

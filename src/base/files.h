@@ -47,6 +47,10 @@ class PendingFile {
 // Throws Error{kInvalidInput} otherwise.
 void make_writable_folder(const std::filesystem::path& folder);
 
+// Calls `go_on` with each regular file of the folder, at any depth and in no order, until it answers false. What is
+// hidden, and folders that this user may not read, are left out. Throws std::filesystem::filesystem_error.
+void for_each_file(const std::filesystem::path& folder, const std::function<bool(const std::filesystem::path&)>& go_on);
+
 // A folder of one's own below $TMPDIR, gone with this object; what was mapped from it stays readable. The first of a
 // process removes those of processes that were killed. Throws Error{kInvalidInput} where none can be made.
 class TemporaryFolder {

@@ -51,8 +51,10 @@ std::vector<AudioFile> list_files(const fs::path& path, const std::string& label
     return files;
   }
   if (!fs::is_directory(path)) return {{path, path.filename().string()}};
-  for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied))
-    if (is_audio_name(entry.path())) files.push_back({entry.path(), entry.path().lexically_relative(path).string()});
+  for_each_file(path, [&](const fs::path& file) {
+    if (is_audio_name(file)) files.push_back({file, file.lexically_relative(path).string()});
+    return true;
+  });
   std::sort(files.begin(), files.end(), [](const AudioFile& a, const AudioFile& b) { return a.name < b.name; });
   return files;
 }
@@ -274,12 +276,13 @@ bool holds_audio(const fs::path& path) {
   if (!fs::is_directory(path)) return is_audio_name(path);
   const auto is_audio = [](const auto& entry) { return entry.is_regular_file() && is_audio_name(entry.path()); };
   if (std::any_of(fs::directory_iterator(path), fs::directory_iterator(), is_audio)) return true;
-  bool found = false;
-  for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied)) {
-    if (is_image_name(entry.path())) return false;
-    found |= is_audio(entry);
-  }
-  return found;
+  bool found = false, images = false;
+  for_each_file(path, [&](const fs::path& file) {
+    images |= is_image_name(file);
+    found |= is_audio_name(file);
+    return !images;
+  });
+  return found && !images;
 }
 
 AudioWindows with_extractor(const std::string& file, AudioWindows windows) {

@@ -45,7 +45,8 @@ std::vector<ImageFile> list_folder(const std::filesystem::path& folder) {
   add_images(folder, {}, files);
   if (files.empty())
     for (const auto& entry : std::filesystem::directory_iterator(folder))
-      if (entry.is_directory()) add_images(folder, entry.path().filename(), files);
+      if (entry.is_directory() && !entry.path().filename().string().starts_with('.'))
+        add_images(folder, entry.path().filename(), files);
   if (files.empty()) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: no images found; .jpg, .jpeg or .png files in the folder, or in "

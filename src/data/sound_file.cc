@@ -4,6 +4,7 @@
 #include <sndfile.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/shared_library.h"
 #include "seqto/error.h"
@@ -51,6 +52,8 @@ SoundFile::SoundFile(const std::filesystem::path& path) : name_(path.string()) {
                                                  "take it out of the folder",
                                                  name_, sndfile().strerror(nullptr)));
   frames_ = info.frames, channels_ = info.channels, rate_ = info.samplerate;
+  const int format = info.format & SF_FORMAT_SUBMASK;
+  holds_floats_ = format == SF_FORMAT_FLOAT || format == SF_FORMAT_DOUBLE;
 }
 
 SoundFile::~SoundFile() {
@@ -79,6 +82,12 @@ std::vector<float> SoundFile::read_floats(int64_t first, int64_t count) {
 }
 
 std::vector<int16_t> SoundFile::read_int16(int64_t first, int64_t count) {
+  if (holds_floats_) {  // the library casts them: -1 to 1 would be silence
+    std::vector<int16_t> values;
+    for (const float value : read_floats(first, count))
+      values.push_back(static_cast<int16_t>(std::clamp(std::nearbyint(value * 32768.0f), -32768.0f, 32767.0f)));
+    return values;
+  }
   seek(first);
   std::vector<int16_t> values(static_cast<size_t>(count * channels_));
   const int64_t read = sndfile().readf_short(handle_of(file_), values.data(), count);

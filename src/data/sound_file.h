@@ -22,7 +22,7 @@ class SoundFile {
   int64_t rate() const { return rate_; }
 
   // Frames from `first` on, channels side by side in each; fewer where the file ends. Floats are -1 to 1 where the
-  // file has whole numbers; int16 are the file's upper 16 bits.
+  // file has whole numbers; int16 are the file's upper 16 bits, or its floats times 2^15.
   std::vector<float> read_floats(int64_t first, int64_t count);
   std::vector<int16_t> read_int16(int64_t first, int64_t count);
 
@@ -33,6 +33,7 @@ class SoundFile {
   std::string name_;
   void* file_ = nullptr;  // SNDFILE*
   int64_t frames_ = 0, channels_ = 0, rate_ = 0;
+  bool holds_floats_ = false;
 };
 
 }  // namespace seqto::internal

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "data/arrays.h"
 #include "data/boxes.h"
@@ -178,8 +179,10 @@ std::unique_ptr<Truths> truths_of(const fs::path& path, std::span<const ValueInf
 // Of all text files below the folder.
 std::string hash_of_texts(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file() && entry.path().extension() == ".txt") files.push_back(entry.path());
+  for_each_file(folder, [&](const fs::path& file) {
+    if (file.extension() == ".txt") files.push_back(file);
+    return true;
+  });
   std::ranges::sort(files);
   std::string text;
   for (const fs::path& file : files)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "data/datasets.h"
 #include "data/select.h"
@@ -27,8 +28,10 @@ bool is_text(const fs::path& file) {
 std::vector<fs::path> text_files(const fs::path& path) {
   if (!fs::is_directory(path)) return is_text(path) ? std::vector{path} : std::vector<fs::path>();
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(path))
-    if (entry.is_regular_file() && is_text(entry.path())) files.push_back(entry.path());
+  for_each_file(path, [&](const fs::path& file) {
+    if (is_text(file)) files.push_back(file);
+    return true;
+  });
   std::ranges::sort(files);
   return files;
 }
@@ -124,12 +127,13 @@ std::string least_text(bool lines, size_t tokens) {
 
 bool holds_text(const fs::path& path) {
   if (!fs::is_directory(path)) return is_text(path);
-  bool found = false;
-  for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied)) {
-    if (is_image_name(entry.path())) return false;
-    found |= entry.is_regular_file() && is_text(entry.path());
-  }
-  return found;
+  bool found = false, images = false;
+  for_each_file(path, [&](const fs::path& file) {
+    images |= is_image_name(file);
+    found |= is_text(file);
+    return !images;
+  });
+  return found && !images;
 }
 
 std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueInfo> inputs,

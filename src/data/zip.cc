@@ -120,8 +120,10 @@ void append(std::string& out, uint64_t value, int count) {
 // The part that local and central headers share: version, flags, method, date, CRC, sizes, lengths of name and extra.
 void append_common(std::string& out, const ZipMember& member, bool zip64, size_t extra) {
   constexpr uint64_t kDate1980 = 0x00210000;
+  constexpr uint64_t kUtf8Name = 1 << 11;
+  const bool ascii = std::ranges::all_of(member.name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   append(out, zip64 ? 45 : 20, 2);
-  append(out, 0, 2);
+  append(out, ascii ? 0 : kUtf8Name, 2);
   append(out, 0, 2);
   append(out, kDate1980, 4);
   append(out, member.crc, 4);

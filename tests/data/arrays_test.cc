@@ -140,6 +140,15 @@ TEST(SaveNpz, ReadsBackAsWritten) {
   EXPECT_PRED2(says, error_of([&] { save_npz(folder.path / "c.npz", bfloat); }), "w: elements of type bfloat16");
 }
 
+// As numpy's reader expects: without the flag names are of another character set.
+TEST(Zip, NamesBeyondAsciiAreMarkedAsUtf8) {
+  const Folder folder("seqto-names");
+  save_npz(folder.path / "a.npz", {{{"größe", float_tensor({1}, {1})}}});
+  save_npz(folder.path / "b.npz", {{{"size", float_tensor({1}, {1})}}});
+  EXPECT_EQ(read_file(folder.path / "a.npz")[7] & 0x08, 0x08);
+  EXPECT_EQ(read_file(folder.path / "b.npz")[7], 0);
+}
+
 TEST(Zip, LargeFormatReadsBackToo) {
   const std::vector<ZipSource> sources = {{"a.npy", "head", "body"}, {"b", "", ""}};
   std::vector<std::string> storage;

@@ -59,6 +59,10 @@ TEST(Audio, EveryPcmFormatGivesTheSameValues) {
   const std::string file = folder.write("a.wav", wav(16, values));
   const Tensor whole = open(file, input({kBatch, {100, ""}}, DataType::kInt16))->read(0).inputs[0];
   EXPECT_EQ(whole.values<int16_t>()[99], 49 * 512);
+  const std::string floats = folder.write("f.wav", wav(0, {0.5f, -0.25f, 1.0f, -2.0f}));
+  const Tensor scaled = open(floats, input({kBatch, {4, ""}}, DataType::kInt16))->read(0).inputs[0];
+  const auto found = scaled.values<int16_t>();
+  EXPECT_EQ(std::vector(found.begin(), found.end()), (std::vector<int16_t>{16384, -8192, 32767, -32768}));
 }
 
 TEST(Audio, IsCutIntoWindows) {
@@ -92,6 +96,9 @@ TEST(Audio, IsCutIntoWindows) {
   deep.write("84/121123/84-0.wav", wav(0, ramp(9)));
   const auto nested = open(deep.path, input({kBatch, kOpen}), options);
   ASSERT_GT(nested->size(), 0);
+  std::filesystem::create_directories(deep.path / ".trash");
+  deep.write(".trash/old.wav", wav(0, ramp(9)));
+  EXPECT_EQ(open(deep.path, input({kBatch, kOpen}), options)->size(), nested->size());
   EXPECT_TRUE(nested->read(0).name.starts_with("84/121123/84-0.wav"));
   // What is shorter than a window is filled up.
   const auto padded = open(folder.path / "a.WAV", input({kBatch, {8, ""}}));
