@@ -161,6 +161,7 @@
 
   function listen() {
     box.addEventListener('keydown', function (event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;  // the browser's own
       var here = nodes[current], to = -1, step = 60 / where.scale;
       switch (event.key) {
         case 'ArrowDown': to = here.after.length ? here.after[0] : -1; break;
@@ -171,7 +172,7 @@
         case 'End': to = view.layers.length - 1; break;
         case 'Enter': case ' ':
           open(current);
-          document.getElementById('layer-name').focus();
+          if (here.layer >= 0) document.getElementById('layer-name').focus();
           break;
         case '+': case '=': zoom(1.25); break;
         case '-': zoom(0.8); break;

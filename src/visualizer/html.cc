@@ -30,7 +30,9 @@ std::string heads(const std::vector<std::string>& names) {
 std::string empty_cell() { return "<td data-value=\"\">–</td>"; }
 
 std::string cell(double value, const std::string& shown) {
-  return std::isnan(value) ? empty_cell() : fmt::format("<td data-value=\"{}\">{}</td>", value, shown);
+  if (std::isnan(value)) return empty_cell();
+  const std::string number = !std::isinf(value) ? fmt::to_string(value) : value > 0 ? "Infinity" : "-Infinity";
+  return fmt::format("<td data-value=\"{}\">{}</td>", number, shown);
 }
 
 namespace {

@@ -110,7 +110,8 @@ var page = (function () {
         var rows = Array.prototype.slice.call(table.tBodies[0].rows);
         rows.sort(function (a, b) {
           var x = key(a, column), y = key(b, column);
-          return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
+          var order = typeof x === 'string' ? x.localeCompare(y, undefined, {numeric: true}) : x < y ? -1 : x > y ? 1 : 0;
+          return order * (down ? -1 : 1);
         });
         rows.forEach(function (row) { table.tBodies[0].appendChild(row); });
       });

@@ -173,9 +173,10 @@ var plots = (function () {
   // reference that is far worse than all of it stand at the axis's end.
   function limiting(points, log) {
     var best = points.filter(function (p) { return (p.front || p.selected || p.rank) && !p.ruined; });
-    var worst = Math.max.apply(null, best.map(function (p) { return p.loss; }));
+    var losses = best.map(function (p) { return p.loss; });
+    var worst = Math.max.apply(null, losses), span = Math.max(worst, worst - Math.min.apply(null, losses));
     var shown = best.concat(points.filter(function (p) {
-      return p.kind !== 'trial' && best.length && p.loss <= worst * (log ? 1000 : 5);
+      return p.kind !== 'trial' && best.length && p.loss <= span * (log ? 1000 : 5);
     }));
     return shown.length ? shown : points;
   }
@@ -195,7 +196,8 @@ var plots = (function () {
       ends = {min: Math.pow(10, Math.floor(Math.log(least) / Math.LN10 - 0.3)),
               max: Math.pow(10, Math.ceil(Math.log(Math.max(worst, least)) / Math.LN10 + 0.05))};
     } else {
-      ends = round(Math.min.apply(null, losses.concat(0)), Math.max.apply(null, losses.concat(0)) * 1.04 || 1);
+      var low = Math.min.apply(null, losses.concat(0));  // below 0: better than float
+      ends = round(low, Math.max(worst * 1.04, -low / 4) || 1);
     }
     var beyond = points.filter(function (p) { return p.loss > ends.max; }).length;
     var words = [];

@@ -92,6 +92,10 @@ TOUCH = """<script>
   document.body.appendChild(copy);
 });
 document.getElementById('log').click();
+document.querySelectorAll('#trials th button')[0].click();
+document.body.setAttribute('data-names', Array.prototype.map.call(document.querySelectorAll('#trials tbody tr'), function (row) {
+  return parseInt(row.cells[0].textContent, 10) || 0;
+}).filter(Boolean).join(' '));
 var sizes = document.querySelectorAll('#trials th button')[3];
 sizes.click(); sizes.click();
 </script></body>"""
@@ -105,6 +109,8 @@ def check_touched(browser, page):
     for plot in ("front", "exclusion"):
         assert "size</th>" in dom.split(f'id="touched_{plot}"')[1].split('id="touched_')[0], plot
     assert "<b>&lt;script&gt;alert(\"x\")&lt;/script&gt;&amp;'_out</b>" in dom, "tooltip of the hostile tensor"
+    names = [int(name) for name in re.search(r'data-names="([^"]*)"', dom)[1].split()]
+    assert names == sorted(names) and names[-1] >= 10, f"candidates by their numbers: {names}"
     rows = re.findall(r"<code>(\w+)</code>", re.search(r'id="trials".*?</table>', dom, re.S)[0])
     assert rows[-1] == "full" and rows[:2] == ["0000000000000015", "float"], rows  # what has no size counts as most
     assert "(log; 0 at the lower end)" in dom
@@ -130,6 +136,8 @@ function press(key) {
 }
 setTimeout(function () {  // the graph is there: from the chosen layer on, and open the third after it
   document.querySelector('#graph [tabindex="0"]').focus();
+  var zoom = new KeyboardEvent('keydown', {key: '+', ctrlKey: true, bubbles: true, cancelable: true});
+  document.body.setAttribute('data-left', document.activeElement.dispatchEvent(zoom));
   ['ArrowDown', 'ArrowDown', 'ArrowUp', 'ArrowDown', 'ArrowDown', '+', 'Enter'].forEach(press);
   document.body.setAttribute('data-opened', document.activeElement.textContent);
   document.querySelector('#graph [data-node="2"]').dispatchEvent(new MouseEvent('click', {bubbles: true}));
@@ -157,6 +165,7 @@ def check_layers(browser, page):
     types = re.search(r'data-saved="([^"]*)"', dom)[1].split()
     assert sorted(types) == ["image/png"] * 4 + ["image/svg+xml"] * 4, types
     assert 'data-opened="conv4"' in dom, re.search(r'data-opened="[^"]*"', dom)
+    assert 'data-left="true"' in dom, "Ctrl-+ is the browser's"
     assert 'data-clicked="&lt;script&gt;' in dom or 'data-clicked="<script>' in dom
     graph = dom.split('id="graph"', 1)[1].split("</svg>")[0]
     assert len(re.findall(r"data-node=", graph)) == 10, "eight layers, a Shape, the input"

@@ -118,6 +118,23 @@ TEST(Report, OddStudies) {
 }
 
 // Latency as an objective: its colours, and the front on two devices.
+// Losses that are drops of accuracy, where nothing is worse than float.
+TEST(Report, TheAxisEndsWhereTheLossesDo) {
+  Summary summary = small_summary();
+  summary.objectives = {"top1", "size"};
+  for (SummaryPoint* point : {&summary.baseline, &summary.full})
+    if (point->trial.measurement) point->trial.measurement->metrics["top1_drop"] = 0;
+  for (SummaryPoint& point : summary.front) point.trial.measurement->metrics["top1_drop"] = -0.005;
+  const auto dir = folder("report_better_than_float");
+  write_report(summary, dir);
+  EXPECT_EQ(read_file(dir / "plots/front.svg").find(">0.8<"), std::string::npos);
+}
+
+TEST(Report, LossesWithoutEndAreSortedBehindAll) {
+  EXPECT_EQ(internal::cell(INFINITY, "∞"), "<td data-value=\"Infinity\">∞</td>");
+  EXPECT_EQ(internal::cell(NAN, ""), internal::empty_cell());
+}
+
 TEST(Report, LatenciesAndDevices) {
   auto summary = small_summary();
   summary.objectives = {"kl", "size", "latency"};
