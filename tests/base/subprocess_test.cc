@@ -4,6 +4,9 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <chrono>
+
+#include "base/run_command.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -70,6 +73,17 @@ TEST(Subprocess, WhatIsNoProgramIsAnError) {
     EXPECT_EQ(error.code(), Code::kUnavailable);
     EXPECT_NE(std::string(error.what()).find("/nowhere/seqto: No such file"), std::string::npos) << error.what();
   }
+}
+
+TEST(RunCommand, EndsWithItsCommand) {
+  const auto start = std::chrono::steady_clock::now();
+  const Finished left = run_command({"sh", "-c", "sleep 5 & echo 0.5"}, 4, plain_env(), "test");
+  EXPECT_TRUE(left.good) << left.how;
+  EXPECT_FALSE(left.late) << "what it started holds the pipes";
+  EXPECT_EQ(left.output, "0.5\n");
+  EXPECT_TRUE(run_command({"sh", "-c", "exec >&- 2>&-; sleep 5"}, 0.2, plain_env(), "test").late)
+      << "without pipes it goes on";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
 TEST(Subprocess, InheritsNoOtherDescriptor) {
