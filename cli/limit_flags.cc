@@ -9,6 +9,7 @@
 #include <map>
 
 #include "seqto/error.h"
+#include "seqto/validate.h"
 
 namespace seqto::cli {
 namespace {
@@ -121,6 +122,7 @@ std::vector<Limit> LimitFlags::parsed() const {
   add_named(limits, {kMaxLoss, kUnnamedLoss, "", true}, max_loss);
   add_named(limits, {kMinAccuracy, "top1", "", false}, min_accuracy);
   add_named(limits, {"--max-accuracy-drop", "top1", "_drop", true}, max_accuracy_drop);
+  with_loss(limits, kUnnamedLoss);  // the named ones before anything runs
   return limits;
 }
 

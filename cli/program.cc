@@ -223,8 +223,7 @@ int run_to_end(int argc, char** argv) {
     if (unread) return static_cast<int>(Code::kInterrupted);  // printing failed
     line.clear();
     if (says_no_memory(error)) {
-      cli::say(
-          "seqto: [memory] no more of it to be had; end other programs, or take a smaller model or fewer samples\n");
+      cli::say(fmt::format("seqto: {}\n", kNoMemory));
       return static_cast<int>(Code::kUnavailable);
     }
     cli::say(fmt::format("seqto: internal error: {}; please report it with the command that led here\n", error.what()));

@@ -120,12 +120,26 @@ void runtimes_command(const Flags& f, const Context& context) {
                                              failed, found.comparisons.size()));
 }
 
-void validate_command(Flags& f, const Context& context) {
+// What the way of comparing that was chosen does not read.
+void refuse_idle(const Command& word, const Flags& f) {
+  const auto refuse = [&](std::initializer_list<const char*> flags, const char* because) {
+    for (const char* flag : flags)
+      if (word.count(flag) > 0) throw Error(Code::kUsage, fmt::format("[validate] {} {}", flag, because));
+  };
+  if (!f.invariance) refuse({"--pad-to"}, "without --invariance found; both expected");
+  if (f.invariance)
+    refuse({"--abs-tol", "--mean-tol", "--min-top1-agreement", "--confident", "--task", "--pooling", "--worst"},
+           "with --invariance found, which compares bits; leave it out");
+  else if (f.options.limits.empty())
+    refuse({"--confident"}, "without a limit found; --max-loss NAME=VALUE or another one expected");
+}
+
+void validate_command(const Command& word, Flags& f, const Context& context) {
   if (!f.report.empty()) require_report_name(f.report);
   f.options.limits = f.limits.parsed();
+  refuse_idle(word, f);
   if (!f.runtimes.empty()) return runtimes_command(f, context);
   if (f.invariance) return invariance_command(f, context);
-  if (f.padding > 0) throw Error(Code::kUsage, "[validate] --pad-to without --invariance found; both expected");
   if (f.pair.candidate.empty() && (!f.options.metrics.empty() || !f.options.limits.empty()))
     throw Error(Code::kUsage,
                 "[validate] task metrics or limits on them and one model found; two models expected, the reference and "
@@ -195,7 +209,7 @@ void add_validate(Command app, Context& context) {
     // Who limits what matters does not ask for equal values as well.
     if (!f->limits.parsed().empty() && word.count("--abs-tol") + word.count("--mean-tol") == 0)
       f->options.abs_tol = f->options.mean_tol = std::numeric_limits<double>::infinity();
-    validate_command(*f, context);
+    validate_command(word, *f, context);
   });
 }
 

@@ -31,6 +31,10 @@ class Error : public std::runtime_error {
   Code code_;
 };
 
+// What is said where memory runs out (std::bad_alloc), which ends the command with kUnavailable.
+inline constexpr std::string_view kNoMemory =
+    "[memory] no more of it to be had; end other programs, or take a smaller model or fewer samples";
+
 // --- What a misspelt name may have meant
 
 // The candidate that a misspelt word most likely meant: the one of least edit distance, or one that begins with the

@@ -311,6 +311,7 @@ struct Answers {
   std::vector<std::string> names;
   std::vector<std::vector<int64_t>> dims;  // of each output, for one sample: a batch of 1 included
   std::vector<Outputs> outputs;            // of one length each
+  size_t first = 0;  // the output that metrics of one read: the first of floats, as losses do; of none the first
 
   explicit Answers(std::vector<std::string> output_names = {}) : names(std::move(output_names)) {}
   // One sample more, of any shape; of outputs of positions the counted ones (Sample::counted). Throws
@@ -319,6 +320,9 @@ struct Answers {
   int64_t rows() const { return outputs.empty() ? 0 : outputs[0].rows; }
   // Throws Error{kInvalidInput} where an output is of several lengths, which `asked_by`, as "[run]", does not take.
   void require_one_length(const std::string& asked_by) const;
+  // The shape of an output's values as one array over all samples: an axis of 1 for the batch gives way to theirs.
+  // Throws Error{kInvalidInput} where samples are of several lengths, or lack the positions that a mask leaves out.
+  std::vector<int64_t> array_shape(size_t output, const std::string& asked_by) const;
 };
 
 struct Score {

@@ -40,6 +40,7 @@ struct Reading {
   bool classes_second = false;              // of maps of classes: Outputs::classes_second
   std::string reason;                       // what it was found by; empty: asked for
   Outputs outputs() const;                  // without rows: answers are read into it so
+  bool gives_classes() const { return !task->embeds && !classes_second; }  // of rows, which labels are held against
 };
 
 // What finding the task looks at, beside what was asked for.

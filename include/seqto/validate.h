@@ -48,6 +48,7 @@ struct Limit {
 // A loss whose name nobody gave: the one of the task (task.h), or that a search went by.
 inline constexpr char kUnnamedLoss[] = "loss";
 // `limits` with `loss` for it.
+// Throws Error{kUsage} for a bound that is more than a share of 1 can be.
 std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss);
 struct CheckedLimit {
   Limit limit;

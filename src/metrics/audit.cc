@@ -300,6 +300,7 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
   if (!samples.empty()) reading = reading_of(model, auditor.session(), on, options.file);
   const Outputs form = reference.rows > 0 ? reference.without_rows() : reading ? no_rows_of(*reading) : Outputs();
   auditor.runtime = auditor.exact = auditor.saturating = form;
+  const bool labelled = data.has_labels() && reading && reading->gives_classes();
   std::vector<int64_t> labels;
   std::vector<Origin> origins;
   int64_t done = 0;
@@ -307,7 +308,7 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
     env.stop_if_cancelled("audit");
     const Sample sample = data.read(index);
     auditor.add(sample);
-    if (data.has_labels()) labels.push_back(sample.label);
+    if (labelled) labels.push_back(sample.label);
     origins.push_back({sample.source, sample.position});
     env.progress({"audit", ++done, static_cast<int64_t>(samples.size()), ""});
   }

@@ -69,6 +69,7 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
       if (!output.empty()) add(output, made[place++]);
   });
   Outputs reference;
+  bool labelled = false;
   std::vector<int64_t> labels;
   std::vector<Origin> origins;
   for (const int64_t index : samples) {
@@ -80,12 +81,13 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
       Outputs first;
       append_outputs(first, answer, "[audit]", sample.counted);
       const Reading reading = find_reading({}, model, {.outputs = first, .sample = sample});
+      labelled = data.has_labels() && reading.gives_classes();
       result.loss = reading.task->loss;
       reference = reading.outputs();
       reference.pooling = Pooling::kNone;
     }
     append_outputs(reference, answer, "[audit]", sample.counted);
-    if (data.has_labels()) labels.push_back(sample.label);
+    if (labelled) labels.push_back(sample.label);
     origins.push_back({sample.source, sample.position});
     env.progress({"audit", ++result.samples, static_cast<int64_t>(samples.size()), ""});
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "model/op_traits.h"
 
@@ -49,15 +50,19 @@ std::optional<Tensor> quantized(const Tensor& values, float scale, int zero, Dat
 DeviceArithmetic::DeviceArithmetic(const Model& model, Runner& runner, const Arithmetic& arithmetic)
     : arithmetic_(arithmetic),
       limit_(arithmetic.accumulator_bits > 62 ? kWidest : (int64_t{1} << (arithmetic.accumulator_bits - 1)) - 1),
-      layers_(integer_layers(model)),
+      layers_(integer_layers(model, false)),
       steps_(model, runner, {},
              [this](const Node& node, std::span<const Tensor> reads) { return compute(node, reads); }) {
   for (const Initializer& i : model.graph.initializers) constants_[i.name] = &i.tensor;
   for (IntegerLayer& layer : layers_) {
     layer.audited.limit = limit_;
     layer.audited.largest_sum = 0;
-    if (layer.weights.empty()) continue;
-    layer.audited.exact_because.clear();
+    // Exact on the CPU alone: sums of a device have an end.
+    std::string because = std::exchange(layer.audited.exact_because, {});
+    if (layer.weights.empty()) {
+      if (!because.empty()) layer.audited.not_emulated_because = std::move(because);
+      continue;
+    }
     layer.audited.largest_sum = largest_sum(layer);
     by_sums_[layer.sums] = &layer;
   }

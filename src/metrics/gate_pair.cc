@@ -41,8 +41,9 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
                       const MetricOptions& metrics, const Metrics& own) {
   auto first = reference.runner->load_file(reference.path), second = candidate.runner->load_file(candidate.path);
   const bool same = candidate.data == reference.data;
-  internal::ScoredPair scored(metrics, own, reference.path, {first->output_names(), second->output_names()},
-                              reference.data->has_labels());
+  const std::vector<std::string> names = first->output_names();
+  const std::vector<size_t> at = internal::places(names, second->output_names());
+  internal::ScoredPair scored(metrics, own, reference.path, {names, names}, reference.data->has_labels());
   std::string not_finite;
   for (int64_t i = 0; i < reference.data->size(); ++i) {
     env.stop_if_cancelled("check");
@@ -50,7 +51,8 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
     const std::vector<Tensor> wanted = run_sample(*first, sample);
     if (not_finite.empty() && !std::ranges::all_of(wanted, internal::is_finite))
       not_finite = note_on_not_finite(reference, sample);
-    scored.append(sample, wanted, run_sample(*second, same ? sample : candidate.data->read(i)));
+    const std::vector<Tensor> found = run_sample(*second, same ? sample : candidate.data->read(i));
+    scored.append(sample, wanted, internal::in_order(found, at));
     env.progress({"check", i + 1, reference.data->size(), ""});
   }
   auto [before, after] = scored.measured(env);

@@ -23,7 +23,7 @@ struct Parameters {
 
 class Finder {
  public:
-  explicit Finder(const Model& model) : view_(model) {}
+  Finder(const Model& model, bool fused) : view_(model), fused_(fused) {}
 
   std::optional<IntegerLayer> find(const Node& node) const {
     if (has(node, kDynamic | kIntegerProduct | kCodedProduct)) return left_to_runtime(node, "an operator on codes");
@@ -39,7 +39,8 @@ class Finder {
     layer.input_scale = x->scales[0];
     layer.input_zero = x->zeros[0];
     layer.sums = node.outputs[0];
-    if (!find_output(node, layer) || (conv && layer.output_type == DataType::kFloat)) return {};
+    const bool known = find_output(node, layer) && !(conv && layer.output_type == DataType::kFloat);
+    if (fused_ && !known) return {};
     const Tensor* weights = constant(w->codes);
     if (!weights) return exact(std::move(layer), "of two activations");
     if (w->type == DataType::kUint8) return exact(std::move(layer), "weights uint8");
@@ -216,12 +217,13 @@ class Finder {
   }
 
   GraphView view_;
+  bool fused_;
 };
 
 }  // namespace
 
-std::vector<IntegerLayer> integer_layers(const Model& model) {
-  const Finder finder(model);
+std::vector<IntegerLayer> integer_layers(const Model& model, bool fused) {
+  const Finder finder(model, fused);
   std::vector<IntegerLayer> layers;
   for (const Node& node : model.graph.nodes)
     if (auto layer = finder.find(node)) layers.push_back(std::move(*layer));

@@ -43,7 +43,8 @@ struct IntegerLayer {
 
 // In graph order. Those with weights are complete but for `risky` where they cannot saturate; of others only `audited`
 // and names are meant to be read. Layers that nothing here computes are among them, without weights.
-std::vector<IntegerLayer> integer_layers(const Model& model);
+// `fused`: those that onnxruntime computes so, for what it makes of the output; else all that read codes.
+std::vector<IntegerLayer> integer_layers(const Model& model, bool fused = true);
 
 struct LayerResult {
   Tensor output;

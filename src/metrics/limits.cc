@@ -70,8 +70,16 @@ bool higher_is_better(const std::string& figure) {
 
 std::vector<Limit> with_loss(std::span<const Limit> limits, const std::string& loss) {
   std::vector<Limit> named(limits.begin(), limits.end());
-  for (Limit& limit : named)
+  for (Limit& limit : named) {
     if (limit.figure == kUnnamedLoss) limit.figure = loss;
+    const auto field = std::ranges::find(kLossFields, limit.figure, &LossField::name);
+    if (limit.at_most && limit.bound > 1 && field != kLossFields.end() && field->is_share)
+      throw Error(
+          Code::kUsage,
+          fmt::format("[check] a limit of {0} on {1} found, which is 1 at most; a share expected, "
+                      "as {1}={2} or {1}={3}%",
+                      limit.bound, limit.figure, std::min(limit.bound, 100.0) / 100, std::min(limit.bound, 100.0)));
+  }
   return named;
 }
 

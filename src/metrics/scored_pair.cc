@@ -25,6 +25,18 @@ void require_one_form(const Outputs& reference, const Outputs& candidate) {
 
 }  // namespace
 
+std::vector<size_t> places(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+  std::vector<size_t> at;
+  for (const auto& name : wanted) at.push_back(static_cast<size_t>(std::ranges::find(found, name) - found.begin()));
+  return at;
+}
+
+std::vector<Tensor> in_order(const std::vector<Tensor>& answers, std::span<const size_t> places) {
+  std::vector<Tensor> ordered;
+  for (const size_t place : places) ordered.push_back(answers.at(place));
+  return ordered;
+}
+
 ScoredPair::ScoredPair(const MetricOptions& asked, const Metrics& own, std::string reference, Names names,
                        bool labelled)
     : asked_(asked),
@@ -43,7 +55,7 @@ void ScoredPair::read_first(const Sample& sample, std::span<const Tensor> refere
   reference_.outputs = candidate_.outputs = reading_.outputs();
   reference_.outputs.names = reference_.all.names;
   metrics_ = make_metrics(read_with(asked_, reading_), own_);
-  labelled_ = labelled_ && !reading_.task->embeds && !reading_.classes_second;
+  labelled_ = labelled_ && reading_.gives_classes();
 }
 
 void ScoredPair::append(Side& side, const Sample& sample, std::span<const Tensor> outputs) const {

@@ -12,6 +12,11 @@
 
 namespace seqto::internal {
 
+// Where the outputs of these names stand among others.
+std::vector<size_t> places(const std::vector<std::string>& wanted, const std::vector<std::string>& found);
+// A model's answers in that order.
+std::vector<Tensor> in_order(const std::vector<Tensor>& answers, std::span<const size_t> places);
+
 class ScoredPair {
  public:
   // Of outputs with these names. Labels bring metrics by themselves.

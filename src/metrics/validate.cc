@@ -149,12 +149,6 @@ class Comparison {
   int64_t compared_ = 0, samples_ = 0, agreed_ = 0;
 };
 
-std::vector<size_t> places(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
-  std::vector<size_t> at;
-  for (const auto& name : wanted) at.push_back(static_cast<size_t>(std::ranges::find(found, name) - found.begin()));
-  return at;
-}
-
 void keep_worst(std::vector<SampleParity>& worst, SampleParity sample, size_t most) {
   if (sample.incomparable == 0 && sample.max_abs == 0) return;
   auto at = std::ranges::upper_bound(worst, sample, Comparison::worse);
@@ -227,7 +221,7 @@ bool passed(const Parity& parity) {
 Parity validate(const ParitySide& reference, const ParitySide& candidate, const ParityOptions& options,
                 const Env& env) {
   auto first = reference.runner->load_file(reference.path), second = candidate.runner->load_file(candidate.path);
-  const std::vector<size_t> at = places(first->output_names(), second->output_names());
+  const std::vector<size_t> at = internal::places(first->output_names(), second->output_names());
   const bool same = candidate.data == reference.data;
   Parity parity;
   parity.reference = reference.path, parity.candidate = candidate.path;
@@ -242,11 +236,9 @@ Parity validate(const ParitySide& reference, const ParitySide& candidate, const 
   parity =
       compare_all(std::move(parity), first->output_names(), *reference.data, env, [&](const Sample& sample, int64_t i) {
         const auto expected = run_sample(*first, sample);
-        const auto answer = run_sample(*second, same ? sample : candidate.data->read(i));
-        std::vector<Tensor> found;
+        const auto found = internal::in_order(run_sample(*second, same ? sample : candidate.data->read(i)), at);
         Pairs pairs;
-        for (size_t o = 0; o < expected.size(); ++o)
-          pairs.emplace_back(expected[o], found.emplace_back(answer.at(at[o])));
+        for (size_t o = 0; o < expected.size(); ++o) pairs.emplace_back(expected[o], found[o]);
         if (scored) scored->append(sample, expected, found);
         return pairs;
       });

@@ -128,8 +128,7 @@ void exclude_present(TuneOptions& o, const std::vector<std::string>& names, cons
 // Of what a library threw: no word of ours is in front of it.
 std::string words_of(const std::exception& error) {
   if (dynamic_cast<const Error*>(&error)) return error.what();
-  if (dynamic_cast<const std::bad_alloc*>(&error))
-    return "[memory] no more of it to be had; end other programs, or take a smaller model or fewer samples";
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return std::string(kNoMemory);
   return fmt::format("[tune] {}", error.what());
 }
 

@@ -182,6 +182,37 @@ class OnTarget(unittest.TestCase):
             self.assertIn("as esp-dl adds and rounds", note)
             self.assertEqual(cut, "reduce_range" in note, note)
 
+    def test_products_of_activations_are_not_told_to_be_exact(self):
+        model = self.dir / "attention.onnx"
+        models.save(model, [models.node("MatMul", ["a", "b"], ["y"])], [("a", [1, 4, 64]), ("b", [1, 64, 4])], [("y", [1, 4, 4])])
+        data, out = self.dir / "ab.npz", self.dir / "attention.q.onnx"
+        np.savez(data, a=models.weight(SAMPLES, 4, 64), b=models.weight(SAMPLES, 64, 4, seed=1))
+        done = models.seqto("quantize", model, "-o", out, "--data", data, "--target", "esp-dl", "--no-improve")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = models.seqto("audit", out, "--data", data, "--target", "esp-dl", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        layer, = json.loads(done.stdout)["layers"]
+        self.assertNotIn("exact_because", layer)
+        self.assertEqual(layer["not_emulated_because"], "of two activations")
+
+    def test_a_relu_that_the_codes_do_not_imply_is_no_hindrance(self):
+        """As symmetric tools write it: zero point 0 behind a Relu."""
+        model = self.build("esp-dl")
+        kept = onnx.load(str(model))
+        layers = {layer["name"] for layer in self.audit(model, "--target", "esp-dl")["layers"]}
+        of_relu = {n.input[0] for n in kept.graph.node if n.op_type == "Relu"}
+        pair = {n.input[0]: n for n in kept.graph.node if n.op_type == "QuantizeLinear"}
+        for tensor in of_relu & set(pair):  # the pair before a Relu goes: Conv, Relu, QuantizeLinear
+            quantize = pair[tensor]
+            dequantize = next(n for n in kept.graph.node if n.op_type == "DequantizeLinear" and n.input[0] == quantize.output[0])
+            for node in kept.graph.node:
+                node.input[:] = [tensor if name == dequantize.output[0] else name for name in node.input]
+            kept.graph.node.remove(quantize), kept.graph.node.remove(dequantize)
+        onnx.save(kept, str(model))
+        found = self.audit(model, "--target", "esp-dl")["layers"]
+        self.assertEqual({layer["name"] for layer in found}, layers)
+        self.assertFalse(any("not_emulated_because" in layer for layer in found))
+
     def test_errors(self):
         model = self.build("esp-dl")
         self.assertIn("esp-dl-p4, esp-dl, onnxruntime-cpu-x86-avx2, onnxruntime-cpu-x86-vnni, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))

@@ -249,6 +249,21 @@ class Audit(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(done.stdout)["loss"], "kl", "scores of classes for each position, no embedding")
 
+    def test_labels_are_not_held_against_embeddings(self):
+        path, data, quantized = self.dir / "encoder.onnx", self.dir / "labelled.npz", self.dir / "encoder_q.onnx"
+        nodes = [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("MatMul", ["e", "w"], ["m"]),
+                 models.node("LayerNormalization", ["m", "g"], ["last_hidden_state"])]
+        models.save(path, nodes, [("input_ids", [1, 6], onnx.TensorProto.INT64)], [("last_hidden_state", [1, 6, 8])],
+                    [("table", models.weight(20, 8)), ("w", models.weight(8, 8)), ("g", models.weight(8))])
+        np.savez(data, input_ids=np.random.default_rng(1).integers(0, 20, (12, 6)), y=np.arange(12) % 3)
+        done = models.seqto("quantize", path, "-o", quantized, "--data", data)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = models.seqto("audit", quantized, "--data", data, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(found["loss"], "cosine")
+        self.assertNotIn("top1", json.dumps(found["arithmetic"]["runtime"].get("metrics", {})))
+
     def test_what_is_not_emulated_is_said(self):
         w = np.random.default_rng(4).normal(0, 1, (1, 8, 8)).astype(np.float32)
         nodes = [models.node("MatMul", ["x", "v"], ["m"]), models.node("MatMul", ["m", "w"], ["y"])]

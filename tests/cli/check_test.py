@@ -51,6 +51,26 @@ class Pair(Folder):
         assert done.returncode == 0, done.stderr
         cls.words = [cls.model, "--reference", models.DIGITS, "--data", models.DIGITS_DATA, "--no-latency"]
 
+    def test_a_share_is_at_most_1(self):
+        for limit in ("top1_disagreement=5", "probability_change=200"):
+            code, _, said = check(*self.words, "--max-loss", limit)
+            self.assertEqual(code, USAGE)
+            self.assertIn("which is 1 at most", said)
+        code, _, said = check(*self.words, "--max-loss", "top1_disagreement=5%")
+        self.assertEqual(code, 0, said)
+
+    def test_outputs_are_found_by_their_names(self):
+        both, turned = (self.dir / f"{name}.onnx" for name in ("both", "turned"))
+        nodes = [models.node("MatMul", ["x", "w"], ["start"]), models.node("MatMul", ["x", "v"], ["end"])]
+        weights = [("w", models.weight(6, 4)), ("v", models.weight(6, 4, seed=1))]
+        for path, names in ((both, ("start", "end")), (turned, ("end", "start"))):
+            models.save(path, nodes, [("x", [1, 6])], [(name, [1, 4]) for name in names], weights)
+        data = self.dir / "six.npz"
+        np.savez(data, x=models.weight(8, 6, seed=2))
+        code, found, said = check(turned, "--reference", both, "--data", data, "--no-latency", "--max-loss", "kl=1e-9")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(found["figures"]["kl"]["value"], 0)
+
     def test_figures_are_numpys(self):
         code, found, said = check(*self.words, "--max-loss", 100)
         self.assertEqual(code, 0, said)

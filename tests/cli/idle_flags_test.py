@@ -37,6 +37,15 @@ class IdleFlags(unittest.TestCase):
         self.out.unlink()
         return content
 
+    def test_validate_refuses_what_its_comparison_does_not_read(self):
+        model = models.DIGITS
+        for words, said in ((["--invariance", "--abs-tol", 1], "--abs-tol with --invariance"), (["--invariance", "--worst", 3], "--worst with"),
+                            ([model, "--confident"], "--confident without a limit"), ([model, "--pad-to", 4], "--pad-to without --invariance"),
+                            (["--runtimes", "cpu", "--pad-to", 4], "--pad-to without --invariance")):
+            done = models.seqto("validate", model, *words, *DATA, "--samples", 2)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_each_mode_refuses_what_another_reads(self):
         for mode, flags, other in (("static", "--weight-bits 4", "weights with 4 bits"),
                                    ("static", "--weight-block-size 32", "weights"),

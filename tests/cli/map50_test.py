@@ -246,6 +246,8 @@ class Map50(unittest.TestCase):
             first = self.measure(raw.reshape(IMAGES, -1, 4, 4), {**decoder, "layout": "channels_first"})
             self.assertAlmostEqual(first, expected, delta=1e-6)
             self.assertAlmostEqual(self.measure(raw.transpose(0, 1, 3, 4, 2), decoder), expected, delta=1e-6)
+        refused = self.measure(raw.transpose(0, 3, 4, 1, 2).reshape(IMAGES, 4, 4, -1), decoder).stderr
+        self.assertIn("an axis for the boxes of a cell, before rows and columns, expected", refused)
         raw, _, expected = self.grid("yolox", 1)
         decoder = {"classes": CLASSES, "decode": "yolox", "activation": "sigmoid", "input": [SIDE, SIDE], "strides": [16]}
         rows = raw[:, 0].transpose(0, 2, 3, 1).reshape(IMAGES, 16, -1)

@@ -44,7 +44,8 @@ def written(decoder, hidden, config, **others):
     while len(tokens) < config["max_length"]:
         scores = decoder.run(None, {"input_ids": np.array([tokens]), "encoder_hidden_states": hidden, **others})[0]
         forced = dict(config.get("forced_decoder_ids", []))
-        hidden_tokens = config.get("suppress_tokens", []) + config.get("begin_suppress_tokens", []) * (len(tokens) == 1)
+        begins = len(tokens) == 1 + max(forced, default=0)
+        hidden_tokens = config.get("suppress_tokens", []) + config.get("begin_suppress_tokens", []) * begins
         scores[0, -1, hidden_tokens] = -np.inf
         token = forced.get(len(tokens), int(scores[0, -1].argmax()))
         if token == config["eos_token_id"]:

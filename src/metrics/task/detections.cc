@@ -152,6 +152,8 @@ class Decoding {
     if (d_.decode == BoxDecode::kNone || d_.decode == BoxDecode::kFound || !d_.strides.empty()) return {0, 0};
     const bool last_two = d_.channels_first && dims.size() >= 3;
     const bool before_last = !d_.channels_first && dims.size() >= 3;
+    if (before_last && boxes > 1 && dims.size() < 4)
+      fail(name, shape, "an axis for the boxes of a cell, before rows and columns, expected");
     if (!last_two && !before_last)
       fail(name, shape, "an axis each for the rows and columns of the grid expected, or \"strides\" in the file");
     const size_t at = dims.size() - (last_two ? 2 : 3);

@@ -143,7 +143,7 @@ class ErrorRate : public NamedMetric {
     constexpr const char* kScores = "scores of each frame, [1, frames, tokens] or [frames, 1, tokens],";
     if (answers.outputs.empty()) fail("a model without outputs", kScores);
     if (vocabulary_.blank < 0) fail("a tokenizer, and a model that is no encoder with its decoder,", kScores);
-    const std::vector<int64_t>& dims = answers.dims[0];
+    const std::vector<int64_t>& dims = answers.dims[answers.first];
     if (!are_frames(dims)) fail(fmt::format("a first output of shape [{}]", fmt::join(dims, ", ")), kScores);
     const auto width = static_cast<size_t>(dims.back());
     if (vocabulary_.blank >= dims.back() ||
@@ -153,7 +153,7 @@ class ErrorRate : public NamedMetric {
     for (size_t i = 0; i < truths.size(); ++i) {
       if (!truths[i].transcript) continue;
       said.push_back(*truths[i].transcript);
-      heard.push_back(text_of(answers.outputs[0].row(static_cast<int64_t>(i)), width));
+      heard.push_back(text_of(answers.outputs[answers.first].row(static_cast<int64_t>(i)), width));
     }
     return error_rate(name(), said, heard);
   }

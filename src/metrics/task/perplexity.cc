@@ -34,7 +34,7 @@ class Perplexity : public NamedMetric {
     std::vector<Origin> origins;
     for (size_t i = 0; i < truths.size(); ++i) {
       if (truths[i].tokens.size() < 2) continue;
-      surprises.push_back(surprise(answers.outputs[0].row(static_cast<int64_t>(i)), truths[i].tokens));
+      surprises.push_back(surprise(answers.outputs[answers.first].row(static_cast<int64_t>(i)), truths[i].tokens));
       origins.push_back(truths[i].origin);
     }
     if (surprises.empty()) fail("no sample of two tokens");

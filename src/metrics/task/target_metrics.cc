@@ -18,7 +18,7 @@ namespace {
 const Outputs& first_output(const Answers& answers) {
   if (answers.outputs.empty())
     throw Error(Code::kInvalidInput, "[metric] a model without outputs found; at least one expected");
-  return answers.outputs[0];
+  return answers.outputs[answers.first];
 }
 
 double mean_of(std::span<const double> values) {

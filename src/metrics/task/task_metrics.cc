@@ -143,6 +143,8 @@ void Answers::append(std::span<const Tensor> tensors, std::span<const char> coun
   outputs.resize(tensors.size());
   dims.resize(tensors.size());
   const bool whole = std::ranges::all_of(tensors, internal::is_integer, &Tensor::type);
+  const auto floats = std::ranges::find_if(tensors, &Tensor::is_float);
+  first = floats == tensors.end() ? 0 : static_cast<size_t>(floats - tensors.begin());
   for (size_t o = 0; o < tensors.size(); ++o) {
     const Tensor& tensor = tensors[o];
     if (tensor.type() == DataType::kString || tensor.type() == DataType::kUndefined)
@@ -165,6 +167,22 @@ void Answers::require_one_length(const std::string& asked_by) const {
                   fmt::format("{} output '{}' is of several lengths; one for all samples was expected; give samples of "
                               "one length",
                               asked_by, names.at(o)));
+}
+
+std::vector<int64_t> Answers::array_shape(size_t output, const std::string& asked_by) const {
+  require_one_length(asked_by);
+  std::vector<int64_t> shape = dims[output];
+  if (!shape.empty() && shape[0] == 1) shape[0] = rows();
+  else shape.insert(shape.begin(), rows());
+  int64_t count = 1;
+  for (const int64_t dim : shape) count *= dim;
+  const auto there = std::ssize(outputs[output].values);
+  if (there != count)
+    throw Error(Code::kInvalidInput,
+                fmt::format("{} output '{}' has {} of {} values, those of positions that the mask counts; all were "
+                            "expected; give samples of one length without padding",
+                            asked_by, names.at(output), there, count));
+  return shape;
 }
 
 std::vector<std::string> task_metric_names() {

@@ -46,12 +46,12 @@ class TopkOverlap : public NamedMetric {
 
   Vectors vectors(const Answers& answers) const {
     if (answers.outputs.empty()) fail("a model without outputs", "one whose first output is an embedding");
-    const std::vector<int64_t>& dims = answers.dims[0];
+    const std::vector<int64_t>& dims = answers.dims[answers.first];
     const bool positions = dims.size() == 3;
     const Pooling pooling = !positions ? Pooling::kWhole : pooling_ == Pooling::kNone ? Pooling::kMean : pooling_;
     Vectors result;
     for (int64_t i = 0; i < answers.rows(); ++i) {
-      const auto row = answers.outputs[0].row(i);
+      const auto row = answers.outputs[answers.first].row(i);
       result.push_back(pooled(row, positions ? static_cast<size_t>(dims.back()) : row.size(), pooling));
       if (result.back().size() != result.front().size())
         fail("embeddings of several lengths", "features, or [1, positions, features],");

@@ -117,9 +117,13 @@ std::vector<int64_t> Writer::write(Values given) {
 }
 
 int64_t Writer::next_token(const Values& given, const std::vector<int64_t>& tokens) {
-  for (const auto& [position, token] : pair_.writing->forced)
+  int64_t begins = 1;  // behind all that is forced, as in transformers
+  for (const auto& [position, token] : pair_.writing->forced) {
     if (position == std::ssize(tokens)) return token;
-  return likeliest(halves_.next_scores(halves_.decode(given), tokens.size()), *pair_.writing, tokens.size() == 1);
+    begins = std::max(begins, position + 1);
+  }
+  return likeliest(halves_.next_scores(halves_.decode(given), tokens.size()), *pair_.writing,
+                   std::ssize(tokens) == begins);
 }
 
 std::unique_ptr<Dataset> open_pair_data(const std::filesystem::path& path, const Model& joined, const Pair& pair,
