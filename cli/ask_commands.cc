@@ -124,7 +124,8 @@ void add_ask(Command app, Context& context) {
   word.add_option("--data", here->data, "The same of the data");
   word.callback([=, &context] {
     const TuneOptions options = options_of_study(*dir, *here, context);
-    const std::vector<Proposal> proposals = ask(options, context.env);
+    std::vector<Proposal> proposals = asked(*dir, context.env);
+    if (proposals.empty()) proposals = ask(options, context.env);
     for (const Proposal& proposal : proposals) fmt::print("{}\n", proposal_to_json(proposal));
     if (proposals.empty())
       context.env.log(LogLevel::kInfo,

@@ -24,12 +24,14 @@ std::string result_to_json(const Result& result);  // one line
 Result result_from_json(const std::string& text);  // throws Error{kInvalidInput}
 
 // The proposals of the present step on search and acceptance samples that nobody has told the results of, by number.
-// None: the search is over, and tune() measures the front. They lie in the study's folder: who asks again gets what is
-// missing by then, at no cost. Between steps, and at first, the caller's machine does what only one can do: references,
-// calibration, improvements, predicted latencies, and the plans that the report has from the start.
+// None: the search is over, and tune() measures the front. Between steps, and at first, the caller's machine does what
+// only one can do: references, calibration, improvements, predicted latencies, and the plans that the report has from
+// the start. Opens model and data first: the study in options.output has to be of these options.
 // Throws Error{kUsage} for a time limit, which is one run's, and for strategy incremental, which measures for the
 // report alone; else as tune().
 std::vector<Proposal> ask(const TuneOptions& options, const Env& env = {});
+// Those of a study's folder, at no cost: nothing but the folder is opened. None where the step is done, or none begun.
+std::vector<Proposal> asked(const std::filesystem::path& dir, const Env& env = {});
 
 // Takes results into the study of `dir`, each in its turn; those that come earlier wait in the folder. Any number of
 // processes may tell at a time. Telling a result again changes nothing. Returns how many of the step are missing.

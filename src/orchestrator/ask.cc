@@ -42,16 +42,13 @@ bool has_searched(const Study& study) {
   return std::ranges::any_of(study.trials(), [](const Trial& t) { return t.part == Part::kSearch; });
 }
 
-void go_on_to_next_step(const TuneOptions& options, const Env& env) {
-  TimeBudget time(0, env);
-  const Inputs inputs = open_inputs(options, time, env);
-  OpenStudy study = open_study(inputs);
+void go_on_to_next_step(const Inputs& inputs, OpenStudy& study, TimeBudget& time) {
   // What the report has from the start is measured before the first step.
   References references = has_searched(study.study) ? begun_references(inputs, study, time, FloatRuns::kNone)
                                                     : measure_references(inputs, study, time);
   Asking asking;
   const Searched searched = search(inputs, study, references, time, {&asking, true});
-  env.stop_if_cancelled("ask");
+  inputs.env.stop_if_cancelled("ask");
 }
 
 }  // namespace
@@ -60,10 +57,18 @@ std::vector<Proposal> ask(const TuneOptions& options, const Env& env) {
   require_a_search(options);
   const fs::path& dir = options.output;
   const FileLock lock = lock_asked(dir, env);
-  const auto begun = [&] { return is_begun(dir) ? missing(dir, study_told(dir)) : std::vector<Proposal>(); };
-  if (auto proposals = begun(); !proposals.empty()) return proposals;
-  go_on_to_next_step(options, env);
-  return begun();
+  TimeBudget time(0, env);
+  const Inputs inputs = open_inputs(options, time, env);
+  OpenStudy study = open_study(inputs);
+  take_told(dir, study.study);
+  if (auto proposals = missing(dir, study.study); !proposals.empty()) return proposals;
+  go_on_to_next_step(inputs, study, time);
+  return missing(dir, study.study);
+}
+
+std::vector<Proposal> asked(const fs::path& dir, const Env& env) {
+  const FileLock lock = lock_asked(dir, env);
+  return is_begun(dir) ? missing(dir, study_told(dir)) : std::vector<Proposal>();
 }
 
 struct Evaluator::Impl {

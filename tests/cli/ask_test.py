@@ -190,6 +190,18 @@ class Ask(unittest.TestCase):
 
     def test_a_killed_tell_loses_its_result_at_most(self):
         out, proposals = self.one_in("killed")
+    def test_begin_goes_on_with_its_own_study_alone(self):
+        out = self.begin("begun_again")
+        proposals = lines(seqto("ask", out, "-q"))
+        seqto(*STUDY, "-o", out, "--begin")
+        self.assertEqual(lines(seqto("ask", out, "-q")), proposals)
+        other = [*STUDY, "--samples", 90, "-o", out, "--begin"]
+        self.assertIn("a study of something else", seqto(*other, fails=3))
+        self.assertEqual(lines(seqto("ask", out, "-q")), proposals)
+        seqto(*other, "--no-resume")
+        self.assertNotEqual(study(out)[0]["header"], study(self.begun)[0]["header"])
+        self.assertTrue(lines(seqto("ask", out, "-q")))
+
         self.assertGreater(len(proposals), 6)
         results = lines(seqto("eval", out, *proposals[:6], "-q"))
         clock = random.Random(3)

@@ -124,16 +124,20 @@ void remove_asked(const fs::path& dir) {
   fs::remove(told_file(dir));
 }
 
+void take_told(const fs::path& dir, Study& study) {
+  if (!fs::exists(told_file(dir))) return;
+  Waiting told = waiting(dir, study);
+  take_in(study, told);
+  write_waiting(dir, told);
+}
+
 Study study_told(const fs::path& dir) {
   if (!fs::exists(study_file(dir)))
     throw Error(
         Code::kInvalidInput,
         fmt::format("[study] {} holds no study; a folder that `seqto tune --begin` made expected", dir.string()));
   Study study = Study::open(study_file(dir), Study::read(study_file(dir)).header());
-  if (!fs::exists(told_file(dir))) return study;
-  Waiting told = waiting(dir, study);
-  take_in(study, told);
-  write_waiting(dir, told);
+  take_told(dir, study);
   return study;
 }
 

@@ -23,7 +23,9 @@ void remove_asked(const std::filesystem::path& dir);
 // Whether the trial is of that proposal and of no other.
 bool answers(const Trial& trial, const Proposal& proposal);
 
-// The study of the folder, to append to, with what was told and whose turn it is.
+// Appends what was told and whose turn it is.
+void take_told(const std::filesystem::path& dir, Study& study);
+// The study of the folder, to append to, with that.
 Study study_told(const std::filesystem::path& dir);
 // Of the unanswered, those that no result waits for.
 std::vector<Proposal> missing(const std::filesystem::path& dir, const Study& study);
