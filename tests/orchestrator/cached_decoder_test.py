@@ -136,8 +136,10 @@ class CachedDecoder(unittest.TestCase):
 
     def test_the_next_token_is_an_objective(self):
         schemes = ("--schemes", "int8_weights,int8_dynamic")
-        selected = self.tune("timed", FIRST, STEP, more=schemes)
+        limit = ("--max-loss", "decode_latency_ratio=100")
+        selected = self.tune("timed", FIRST, STEP, more=(*schemes, *limit))
         summary = json.loads((selected.parents[1] / "summary.json").read_text())
+        self.assertEqual([(each["figure"], each["met"]) for each in summary["limits"]], [("decode_latency_ratio", True)])
         self.assertEqual(summary["objectives"], ["kl", "size", "latency", "decode_latency"])
         for point in [summary["baseline"], summary["fully_quantized"], *summary["front"]]:
             self.assertGreater(point["decode_latency_ns"]["median"], 0)
@@ -147,6 +149,7 @@ class CachedDecoder(unittest.TestCase):
         untimed = self.tune("untimed", FIRST, STEP, more=(*schemes, "--objectives", "kl,size"))
         self.assertNotIn("decode_latency_ns", json.loads((untimed.parents[1] / "summary.json").read_text())["baseline"])
         self.bad("add latency", self.files / ENCODER, self.files / FIRST, self.files / STEP, "--objectives", "kl,size,decode_latency")
+        self.bad("was not measured", self.files / ENCODER, self.files / FIRST, self.files / STEP, "--objectives", "kl,size", *limit)
 
     def bad(self, said, *words):
         done = seqto("tune", *words, "--data", self.dir / "wavs", "--log-mel", "--quick", "-o", self.dir / "bad")

@@ -238,8 +238,23 @@ TEST(Summarize, ALimitOnWhatADeviceDoesNotMeasureIsNotMetThere) {
   std::map<std::string, bool> met;
   for (const CheckedLimit& c : other.limits) met[c.limit.figure] = c.met;
   EXPECT_EQ(met, (std::map<std::string, bool>{{"decode_latency_ratio", false}, {"size_ratio", true}}));
-  ending.limits = {{"no_such_figure", 0.5, true, ""}};
-  EXPECT_THROW(summary_of("unmeasured", trials, ending), Error) << "the first device says what there is";
+}
+
+// Behind an encoder and its decoder the next token is timed last, among plans that a summary has named.
+TEST(Summarize, ALimitOnWhatIsTimedLastIsNotMetBefore) {
+  std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 1.0), trial("a", 400, 0.4)};
+  Ending ending{{"kl", "size"}};
+  ending.limits = {{"decode_latency_ratio", 0.5, true, ""}};
+  const Summary before = summary_of("timed_last", trials, ending);
+  EXPECT_EQ(before.selected, summary_of("timed_last", trials).selected);
+  ASSERT_EQ(before.limits.size(), 1u);
+  EXPECT_FALSE(before.limits[0].met);
+  EXPECT_TRUE(std::isnan(before.limits[0].found.value));
+  for (const auto& [id, ns] : std::map<std::string, int64_t>{{"float", 1000}, {"full", 400}, {"a", 900}})
+    ending.decode_latencies["cpu"][id] = {ns, ns, ns};
+  const Summary after = summary_of("timed_last", trials, ending);
+  EXPECT_EQ(after.selected, "full");
+  EXPECT_TRUE(after.limits[0].met);
 }
 
 // What may be on the front once all are timed needs a file, on whichever device.

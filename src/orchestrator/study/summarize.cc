@@ -125,20 +125,33 @@ std::vector<Trial> as_shown(std::vector<Trial> trials, const std::string& device
   return trials;
 }
 
-void choose(DeviceFront& d, const Ending& ending) {
+// Takes the limits out that are on what was not measured: a decoder's next step before it is timed, or where the
+// runtime does not run it. They are not met.
+std::vector<CheckedLimit> take_not_measured(std::vector<Limit>& limits, const Measurement& reference) {
+  const Figures known = figures_of(reference, reference);
+  const auto split = std::ranges::stable_partition(
+      limits, [&](const Limit& limit) { return limit.figure == kUnnamedLoss || known.contains(limit.figure); });
+  std::vector<CheckedLimit> taken;
+  for (const Limit& limit : split) taken.push_back({limit, {.value = std::numeric_limits<double>::quiet_NaN()}});
+  limits.erase(split.begin(), split.end());
+  return taken;
+}
+
+void choose(DeviceFront& d, Ending ending) {
   d.selected = d.top.empty() ? d.baseline.trial.id : d.top.front();
   d.tolerance = ending.tolerance;
   const auto& reference = d.baseline.trial.measurement;
   // A device that did not even run the float model has nothing to hold others against.
   if (!reference || d.front.empty()) return;
   recommend(d, ending.objectives);
+  d.limits = take_not_measured(ending.limits, *reference);
   if (ending.limits.empty()) return;
   std::vector<Measurement> measured;
   for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
-  auto selection =
+  const auto selection =
       select(measured, *reference, ending.objectives, with_loss(ending.limits, followed_loss(ending.objectives)));
   d.selected = d.front[selection->index].trial.id;
-  d.limits = std::move(selection->limits);
+  d.limits.insert(d.limits.begin(), selection->limits.begin(), selection->limits.end());
 }
 
 // Without the next token's time on a device that did not take it.
@@ -190,26 +203,7 @@ DeviceFront front_on(const std::string& device, std::vector<Trial> measured_tria
   for (const Trial& t : trials)
     if (t.part == Part::kEvaluation) d.trials.push_back(point(t));
   compare_with_float(d);
-  choose(d, ending);
-  return d;
-}
-
-// A runtime may not run what the first device's does, as a decoder's next step: a limit on that is not met there.
-DeviceFront front_elsewhere(const std::string& device, std::vector<Trial> measured, Ending ending,
-                            const Pointer& point) {
-  std::vector<Trial> trials = as_shown(std::move(measured), device, ending);
-  std::vector<CheckedLimit> not_measured;
-  if (const auto& reference = find(trials, "float")->measurement) {
-    const Figures known = figures_of(*reference, *reference);
-    const auto split = std::ranges::stable_partition(ending.limits, [&](const Limit& limit) {
-      return limit.figure == kUnnamedLoss || known.contains(limit.figure);
-    });
-    for (const Limit& limit : split)
-      not_measured.push_back({limit, {.value = std::numeric_limits<double>::quiet_NaN()}});
-    ending.limits.erase(split.begin(), split.end());
-  }
-  DeviceFront d = front_on(device, std::move(trials), std::move(ending), point);
-  std::ranges::move(not_measured, std::back_inserter(d.limits));
+  choose(d, std::move(ending));
   return d;
 }
 
@@ -314,7 +308,7 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.objectives = ending.objectives;
   static_cast<DeviceFront&>(s) = front_on(first_device(study), study.trials(), ending, point);
   for (const std::string& device : other_devices(study))
-    s.elsewhere.push_back(front_elsewhere(device, trials_on(study, device), ending, point));
+    s.elsewhere.push_back(front_on(device, trials_on(study, device), ending, point));
   name_points(s);
   if (auto by_device = notes::kPlacement.in(study)) {
     s.placement = (*by_device)[s.device];
