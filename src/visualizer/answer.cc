@@ -67,17 +67,22 @@ int64_t samples_in_all(const StudyHeader& header, int64_t judged) {
 std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   constexpr double kMostTolerance = 0.1;  // beyond it nobody would call a model as good
   const int64_t samples = internal::counted_samples(point, summary.judged_by);
+  const int64_t independent = internal::independent_samples(point, summary.judged_by);
   const double share = samples > 0 ? internal::changed_share(point, summary.judged_by) : 1;
   const int64_t needed = internal::samples_for(summary.tolerance / share);
-  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || samples >= needed) return "";
+  if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || independent >= needed) return "";
   const auto changed = internal::judged_interval(point, summary.judged_by);
   if (!changed || changed->low > summary.tolerance) return "";  // more samples would not make it better
   const std::string& by = summary.fewer_samples_by;
-  const std::string more = by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
+  const bool are_alike = independent < samples;
+  const std::string alike =
+      are_alike ? fmt::format(", alike within {} files or parts of files,", independent) : std::string();
+  const std::string more = are_alike    ? "samples of more files"
+                           : by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
                            : by == "--max-time" ? "more --max-time, or none"
                                                 : fmt::format("{} {} or more", by, needed);
   const double possible = std::ceil(1000 * changed->high) / 1000;
-  return fmt::format(" {} samples cannot show {}: give {}, with another --output{}.", samples,
+  return fmt::format(" {} samples{} cannot show {}: give {}, with another --output{}.", samples, alike,
                      internal::format_percent(summary.tolerance), more,
                      possible > kMostTolerance ? "" : fmt::format(", or --tolerance {:.2g}%", 100 * possible));
 }

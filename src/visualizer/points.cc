@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_set>
 
 #include "base/json.h"
@@ -134,6 +135,13 @@ int64_t counted_samples(const SummaryPoint& point, const std::string& figure) {
   return is_share && samples != m.samples.end() ? std::ssize(samples->second) : 0;
 }
 
+int64_t independent_samples(const SummaryPoint& point, const std::string& figure) {
+  const int64_t samples = counted_samples(point, figure);
+  if (samples == 0 || std::ssize(point.trial.measurement->blocks) != samples) return samples;
+  const Blocks& blocks = point.trial.measurement->blocks;
+  return std::ssize(std::set<int64_t>(blocks.begin(), blocks.end()));
+}
+
 double changed_share(const SummaryPoint& point, const std::string& figure) {
   const Measurement& m = *point.trial.measurement;
   const auto samples = m.samples.find(figure);
@@ -147,7 +155,7 @@ double changed_share(const SummaryPoint& point, const std::string& figure) {
 
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure) {
   const auto interval = loss_interval(point, figure);
-  const int64_t samples = counted_samples(point, figure);
+  const int64_t samples = independent_samples(point, figure);
   const double value = loss_of(point, figure);
   if (samples == 0 || std::isnan(value)) return interval;
   Interval judged = interval.value_or(Interval{value, value});

@@ -49,6 +49,8 @@ double most_of_none(int64_t samples);
 int64_t samples_for(double share);
 // Whether the figure is a share of the samples, and of how many; 0: it is not.
 int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
+// Of these as many as are not alike: windows of one recording count once for each block that resamples draw.
+int64_t independent_samples(const SummaryPoint& point, const std::string& figure);
 // How much of a sample's answer changes where it does: of one class all, of a text's positions the mean share of them;
 // where no text changed, one position.
 double changed_share(const SummaryPoint& point, const std::string& figure);

@@ -112,6 +112,15 @@ TEST(Recommend, FewSamplesCannotShowThatNothingChanges) {
             "No candidate is surely within 1.0 % of float; the nearest is candidate 2: 2.5 x smaller, 0.0 % of the "
             "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give 368 samples or more, with another "
             "--output, or --tolerance 6%.");
+  std::vector<Trial> windows = with_samples(472);  // of 59 recordings
+  for (Trial& t : windows)
+    for (int64_t i = 0; i < 472; ++i) t.measurement->blocks.push_back(i / 8);
+  const Summary alike = summary_of("alike", windows);
+  EXPECT_FALSE(alike.as_good_as_float);
+  EXPECT_EQ(answer(alike),
+            "No candidate is surely within 1.0 % of float; the nearest is candidate 2: 2.5 x smaller, 0.0 % of the "
+            "answers change (0.0 to 6.1 %). 472 samples, alike within 59 files or parts of files, cannot show 1.0 %: "
+            "give samples of more files, with another --output, or --tolerance 6.1%.");
   std::vector<Trial> changing_all{trial("float", 1000, 0), trial("full", 250, 0.9)};
   changing_all[0].measurement->samples["top1_disagreement"] = std::vector<double>(16, 0);
   changing_all[1].measurement->samples["top1_disagreement"] = std::vector<double>(16, 0.3);
