@@ -20,7 +20,8 @@ namespace {
 
 struct Flags {
   std::string subject, id = "selected", lock, against, junit, markdown, report;
-  bool no_latency = false, device_given = false;
+  bool no_latency = false, device_given = false, id_given = false;
+  std::string run_flag;  // that was given, and is read only where models run; empty: none
   ModelPairFlags pair;
   LimitFlags limits;
   MetricOptions metrics;
@@ -37,17 +38,24 @@ Measured as_asked(const Flags& f, Measured measured) {
   return measured;
 }
 
+Measured in_study(const Flags& f, const std::string& dir, const std::string& id) {
+  if (!f.run_flag.empty())
+    throw Error(Code::kUsage,
+                fmt::format("[check] {} with the study {} found; a study has figures of its own, and runs "
+                            "nothing; leave it out, or check a model with --reference and --data",
+                            f.run_flag, f.subject));
+  return measured_in_study(dir, id, f.device_given ? f.pair.device.device : "");
+}
+
 Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& context) {
   const auto candidate = candidate_of(f.subject);
-  if (candidate && f.pair.reference.empty())
-    return measured_in_study(candidate->dir, candidate->id, f.device_given ? f.pair.device.device : "");
-  if (std::filesystem::is_directory(f.subject)) {
-    if (!f.pair.reference.empty())
-      throw Error(Code::kUsage, fmt::format("[check] --reference with the folder {} found; a study has its own "
-                                            "original; leave --reference out",
-                                            f.subject));
-    return measured_in_study(f.subject, f.id, f.device_given ? f.pair.device.device : "");
-  }
+  if (!candidate && std::filesystem::is_directory(f.subject)) return in_study(f, f.subject, f.id);
+  if (f.id_given)
+    throw Error(Code::kUsage,
+                fmt::format("[check] --id with {} found, which names a model; leave --id out, or give the "
+                            "folder of a study",
+                            f.subject));
+  if (candidate && f.pair.reference.empty()) return in_study(f, candidate->dir, candidate->id);
   if (!candidate && !names_hub_model(f.subject) && !std::filesystem::exists(f.subject))
     throw Error(Code::kInvalidInput,
                 fmt::format("[check] {}: nothing found there; the folder of a study, its DIR:3, or an ONNX file or "
@@ -66,6 +74,14 @@ Measured measure(Flags& f, const std::vector<Limit>& limits, const Context& cont
   if (!f.no_latency && (needs_latency(limits) || !f.lock.empty() || !f.against.empty()))
     add_latency(measured, pair.bench(context));
   return measured;
+}
+
+// The first flag that was given and that a study does not read.
+std::string given_run_flag(const Command& word) {
+  std::string flag = word.given_under("Input", "--id");
+  if (flag.empty()) flag = word.given_under("Goal");
+  if (flag.empty()) flag = word.given_under("Device", "--device");
+  return flag.empty() && word.count("--no-latency") > 0 ? "--no-latency" : flag;
 }
 
 void check_command(Flags& f, const Context& context) {
@@ -132,6 +148,8 @@ void add_check(Command app, Context& context) {
   add_print_config_flag(word);
   word.callback([=, &context] {
     f->device_given = word.count("--device") > 0;
+    f->id_given = word.count("--id") > 0;
+    f->run_flag = given_run_flag(word);
     check_command(*f, context);
   });
 }

@@ -139,10 +139,13 @@ bool Command::typed(const std::string& name) const {
   const CLI::Option* option = app_->get_option_no_throw(name);
   return option && std::ranges::count(app_->parse_order(), option) > 0;
 }
-std::string Command::given_under(const std::string& heading) const {
-  for (const CLI::Option* option : app_->get_options())
-    if (option->count() > 0 && (option->get_group() == heading || option->get_group() == heading + kInDetail))
-      return "--" + option->get_lnames().front();
+std::string Command::given_under(const std::string& heading, const std::string& but) const {
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty()) continue;
+    const std::string flag = "--" + option->get_lnames().front();
+    const bool is_under = option->get_group() == heading || option->get_group() == heading + kInDetail;
+    if (is_under && flag != but) return flag;
+  }
   return "";
 }
 

@@ -82,8 +82,8 @@ class Command {
   Option get_option(const std::string& name) const;
   size_t count(const std::string& name) const;  // how often it was given; 0 also where there is no such option
   bool typed(const std::string& name) const;    // on the command line, not by a file of flags
-  // The first flag below this heading, in detail or not, that was given; "" where none was.
-  std::string given_under(const std::string& heading) const;
+  // The first flag below this heading, in detail or not, that was given, other than `but`; "" where none was.
+  std::string given_under(const std::string& heading, const std::string& but = "") const;
 
   void hide() const;                // from --help
   void refuse_outer_flags() const;  // those of the words above it, which may follow others

@@ -325,7 +325,20 @@ class Study(Folder):
         code, _, said = check(self.dir, "--max-size", "1MB")
         self.assertEqual(code, INVALID)
         self.assertIn("holds no summary.json", said)
-        self.assertEqual(check(self.study, "--reference", models.DIGITS, "--max-size", "1MB")[0], USAGE)
+
+    def test_flags_that_a_study_does_not_read(self):
+        for subject in (self.study, f"{self.study}:1"):
+            for flag in (("--data", models.DIGITS_DATA), ("--labels", "l.csv"), ("--preprocess", "unit"), ("--metric", "mae"),
+                         ("--metric-command", "m:max:true"), ("--task", "classify"), ("--threads", 1), ("--no-latency",),
+                         ("--reference", models.DIGITS)):
+                if subject != self.study and flag[0] == "--reference": continue  # a model of two
+                code, found, said = check(subject, *flag, "--max-size", "1MB")
+                self.assertEqual((code, found), (USAGE, None), (flag, said))
+                self.assertIn(f"{flag[0]} with the study", said)
+        for subject in (f"{self.study}:1", models.DIGITS):
+            code, found, said = check(subject, "--id", "2", "--max-size", "1MB")
+            self.assertEqual((code, found), (USAGE, None), said)
+            self.assertIn("--id with", said)
 
 
 class Workflow(Folder):
