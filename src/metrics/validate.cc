@@ -158,6 +158,17 @@ void keep_worst(std::vector<SampleParity>& worst, SampleParity sample, size_t mo
 
 using Pairs = std::vector<std::pair<Tensor, Tensor>>;  // of each output what was expected and what was found
 
+// A limit that nothing is held against would always be met.
+void require_agreement(const Parity& parity) {
+  if (parity.options.min_top1_agreement <= 0 ||
+      std::ranges::any_of(parity.outputs, [](const OutputParity& o) { return o.top1_agreement.has_value(); }))
+    return;
+  throw Error(
+      Code::kInvalidInput,
+      "[validate] --min-top1-agreement and no output like scores of classes found; float values along one axis, "
+      "or whole numbers, expected; for scores of positions or pixels give --max-loss top1_disagreement=VALUE");
+}
+
 // `pairs_of(sample, index)` for one sample after the other.
 template <class F>
 Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const Dataset& data, const Env& env,
@@ -176,6 +187,7 @@ Parity compare_all(Parity parity, const std::vector<std::string>& outputs, const
     env.progress({"validate", i + 1, parity.samples, ""});
   }
   for (const Comparison& c : comparisons) parity.outputs.push_back(c.result());
+  require_agreement(parity);
   return parity;
 }
 

@@ -219,6 +219,15 @@ class Validate(unittest.TestCase):
         self.assertEqual([by_name[n]["top1_agreement"] for n in ("scores", "label", "map")], [1, 1, None])
         self.assertEqual({s["output"] for s in found["worst"]}, {"map"})
 
+    def test_an_agreement_that_no_output_has_is_no_limit(self):
+        model = models.save(self.dir / "map.onnx", [models.node("Neg", ["x"], ["y"])], [("x", [1, 3, 4])], [("y", [1, 3, 4])])
+        np.savez(self.dir / "x.npz", x=models.weight(7, 3, 4))
+        code, found, said = self.validate(model, model, self.dir / "x.npz", "--min-top1-agreement", 0.9)
+        self.assertEqual((code, found), (INVALID, None), said)
+        self.assertIn("--max-loss top1_disagreement=", said)
+        self.assertEqual(self.validate(model, model, self.dir / "x.npz", "--max-loss", "top1_disagreement=0")[0], 0)
+        self.assertEqual(self.validate(model, model, self.dir / "x.npz", "--min-top1-agreement", 0)[0], 0)
+
     def test_order_of_outputs_and_inputs_does_not_matter(self):
         def difference(path, inputs, outputs):
             nodes = [models.node("Sub", ["a", "b"], ["d"]), models.node("Abs", ["d"], ["e"])]
