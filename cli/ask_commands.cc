@@ -6,7 +6,9 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "config_flags.h"
 #include "seqto/ask.h"
@@ -100,14 +102,28 @@ void evaluate_all(const TuneOptions& options, const std::vector<std::string>& pr
 void tell_all(const fs::path& dir, const std::vector<std::string>& arguments, const Context& context) {
   int64_t missing = 0;
   std::vector<Result> results;
+  std::optional<Error> first;
+  // What is refused says nothing of what follows.
+  const auto take = [&](auto work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted) throw;
+      if (!first) first = error;
+    }
+  };
+  const auto tell_them = [&] { missing = tell(dir, std::exchange(results, {}), context.env); };
   for (const std::string& argument : arguments)
-    for_each_line(argument, [&](const std::string& line) {
-      results.push_back(result_from_json(line));
-      if (argument != "-") return;
-      missing = tell(dir, results, context.env);  // who pipes them in may be killed
-      results.clear();
+    take([&] {
+      for_each_line(argument, [&](const std::string& line) {
+        take([&] {
+          results.push_back(result_from_json(line));
+          if (argument == "-") tell_them();  // who pipes them in may be killed
+        });
+      });
     });
-  if (!results.empty()) missing = tell(dir, results, context.env);
+  if (!results.empty()) take(tell_them);
+  if (first) throw *first;
   context.env.log(LogLevel::kInfo, missing > 0
                                        ? fmt::format("{} results are missing before the next step", missing)
                                        : fmt::format("the step is complete; `seqto ask {}` goes on", dir.string()));

@@ -162,8 +162,10 @@ class Ask(unittest.TestCase):
         self.assertEqual(lines(seqto("ask", out, "-q")), proposals)
         # Those beside a refused one are taken; the first comes last, and telling again changes nothing.
         both = self.dir / "both.jsonl"
-        both.write_text("".join(json.dumps(r) + "\n" for r in (later, results[2], results[1])))
+        as_lines = lambda *told: "".join(json.dumps(r) + "\n" for r in told)
+        both.write_text(as_lines(later, results[2]))
         seqto("tell", out, both, "-q", fails=3)
+        self.assertIn("a line of `seqto eval`", seqto("tell", out, "-", "-q", given=as_lines({}, later, results[1]), fails=3))
         self.assertEqual(lines(seqto("ask", out, "-q")), proposals[:1] + proposals[3:])
         count = len(study(out))
         for _ in range(2):
@@ -188,8 +190,6 @@ class Ask(unittest.TestCase):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("in another study", done.stderr)
 
-    def test_a_killed_tell_loses_its_result_at_most(self):
-        out, proposals = self.one_in("killed")
     def test_begin_goes_on_with_its_own_study_alone(self):
         out = self.begin("begun_again")
         proposals = lines(seqto("ask", out, "-q"))
@@ -202,6 +202,8 @@ class Ask(unittest.TestCase):
         self.assertNotEqual(study(out)[0]["header"], study(self.begun)[0]["header"])
         self.assertTrue(lines(seqto("ask", out, "-q")))
 
+    def test_a_killed_tell_loses_its_result_at_most(self):
+        out, proposals = self.one_in("killed")
         self.assertGreater(len(proposals), 6)
         results = lines(seqto("eval", out, *proposals[:6], "-q"))
         clock = random.Random(3)
