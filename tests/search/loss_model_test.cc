@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 namespace seqto {
 namespace {
@@ -115,6 +116,32 @@ TEST_F(ExpectedLosses, ASchemeWhosePlanFailsIsNotFree) {
     EXPECT_DOUBLE_EQ(row[1], 0.0025);
     EXPECT_GT(row[2], 1);
   }
+}
+
+// A study that goes on with other objectives has trials with a pooled loss and trials without.
+TEST_F(ExpectedLosses, AreOfOneKindAlone) {
+  Assignments assignments(space_);
+  space_.latency_of = [](const Plan&) { return 1.0; };
+  const auto losses = [&](const char* name, bool first_has_it, const std::vector<std::string>& objectives) {
+    Study study = Study::open(folder_ / name, {.search_samples = 8});
+    bool pools = first_has_it;
+    for (int c : {1, 2}) {
+      Trial trial{.plan = assignments.plan({c, 0, 0, 0}), .part = Part::kSearch};
+      trial.id = trial.plan.hash();
+      trial.measurement.emplace().losses.kl = 0.01;
+      if (std::exchange(pools, !pools)) trial.measurement->pooled_kl = 0.04;
+      study.append(std::move(trial));
+    }
+    Archive archive(space_, {.objectives = objectives});
+    archive.update(study);
+    std::vector<double> found;
+    for (const Entry& entry : archive.entries()) found.push_back(*entry.search);
+    return found;
+  };
+  const std::vector<double> plain{0.01, 0.01};
+  EXPECT_EQ(losses("fewer", true, {"kl", "size"}), plain);
+  EXPECT_EQ(losses("more", false, {"kl", "size", "latency"}), plain);
+  EXPECT_NEAR(losses("latency", true, {"kl", "size", "latency"})[0], 0.02, 1e-12);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 namespace seqto::internal {
 
@@ -13,6 +14,7 @@ Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
   by_latency_ = asked("latency") && space.latency_of;
   by_size_ = asked("size") || !by_latency_;
   loss_ = followed_loss(options.objectives);
+  steady_ = asked("latency");
   if (auto found = std::ranges::find_if(options.objectives, is_task_metric); found != options.objectives.end())
     metric_ = *found;
   // The front says nothing of what is no objective.
@@ -70,11 +72,14 @@ void Archive::update(const Study& study) {
       continue;
     }
     const bool is_search = trial.part == Part::kSearch;
+    // One with other objectives, that the study goes on from, had none: losses of two kinds make no front.
+    if (trial.measurement && std::isfinite(loss) && !std::exchange(knows_steady_, true))
+      steady_ &= trial.measurement->pooled_kl.has_value();
     // The search's samples are the first half of them.
     const int64_t all = study.header().search_samples;
     const double mean = entry.means[trial.part] = mean_of(trial, loss, is_search ? all - all / 2 : all / 2);
     (is_search ? entry.search : entry.acceptance) =
-        trial.measurement ? steady_loss(*trial.measurement, loss_, mean) : mean;
+        trial.measurement && steady_ ? steady_loss(*trial.measurement, loss_, mean) : mean;
     if (trial.measurement && trial.measurement->metrics.contains(metric_))
       entry.metric = objective(*trial.measurement, metric_);
   }

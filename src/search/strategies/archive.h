@@ -18,7 +18,7 @@ struct Entry {
   // By Part; absent: not measured there. Infinite where the candidate failed. What left a race has an estimate of the
   // mean over all samples of the part.
   std::optional<double> search, acceptance, evaluation;
-  std::map<Part, double> means;  // as the samples of search and acceptance have it: those above are steady_loss()
+  std::map<Part, double> means;  // as the samples of search and acceptance have it: those above may be steady_loss()
   // The task metric that is an objective: on the acceptance samples, or on those of the search where it is measured
   // there.
   std::optional<double> metric;
@@ -90,6 +90,7 @@ class Archive {
   std::string loss_;
   std::string metric_;  // empty: no task metric is an objective
   bool by_latency_, by_size_;
+  bool steady_, knows_steady_ = false;  // whether plans are ranked by steady_loss(), as the first trial tells
   double max_size_, max_latency_;
   size_t seen_ = 0;
   int64_t evaluations_ = 0;
