@@ -89,7 +89,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
       .capture_default_str();
   time.in_detail()
       .add_option("--search-evaluations", o.search.evaluations,
-                  "Trials on search samples (0: the strategy's own measure)")
+                  "Trials on search and acceptance samples (0: the strategy's own measure)")
       .check_not_negative()
       .capture_default_str();
   search.in_detail().add_flag(

@@ -91,7 +91,7 @@ class SearchTest(unittest.TestCase):
         for strategy in ("chain", "dynamic_program", "sensitivity_list", "greedy_revert", "greedy_bits", "weighted_error",
                          "mean_activation_variance", "nsga2", "random"):
             with self.subTest(strategy):
-                flags = ["--strategy", strategy, *SIZE, "--search-evaluations", 30]
+                flags = ["--strategy", strategy, *SIZE, "--search-evaluations", 40]
                 _, first, _ = self.tune(strategy, *flags, "--jobs", 1)
                 _, second, _ = self.tune(strategy + "2", *flags, "--jobs", 2)
                 self.assertEqual([(t["id"], t.get("part")) for t in first], [(t["id"], t.get("part")) for t in second])

@@ -45,6 +45,8 @@ class Chain : public Strategy {
   }
 
  private:
+  static constexpr const char* kBoundStep = "bound";
+
   // With latency the plans that matter differ by little: all samples are worth their time there.
   bool races() const { return options_.racing && !archive_.by_latency(); }
 
@@ -55,6 +57,22 @@ class Chain : public Strategy {
   }
 
   size_t batch() const { return static_cast<size_t>(tuning_.batch); }
+
+  // Whether all fit into the caller's limit, beside so many trials that are to come; the last ones that do not are left
+  // out. What fills a bound of the size comes on top.
+  bool hold_limit(std::vector<Proposal>& proposals, int64_t to_come = 0) const {
+    if (options_.evaluations <= 0) return true;
+    int64_t left = options_.evaluations - to_come - archive_.evaluations();
+    return std::erase_if(proposals, [&](const Proposal& p) { return p.step != kBoundStep && left-- <= 0; }) == 0;
+  }
+
+  // What the uniform and the one-in plans leave of the caller's limit.
+  int64_t left_for_chain() const {
+    const auto known = std::ranges::count_if(archive_.entries(), [](const Entry& e) {
+      return e.search && (e.step == kUniformStep || e.step == kOneInStep);
+    });
+    return std::max<int64_t>(0, options_.evaluations - known);
+  }
 
   // Where it is not measured yet.
   void add(std::vector<Proposal>& proposals, const Assignment& assignment, Part part, const std::string& step) const {
@@ -141,6 +159,7 @@ class Chain : public Strategy {
   std::vector<Proposal> one_in() {
     std::vector<Proposal> proposals;
     for (const Assignment& assignment : one_in_plans()) add(proposals, assignment, Part::kSearch, kOneInStep);
+    hold_limit(proposals);
     if (options_.time_spent) {
       constexpr double kOneInShare = 0.5;  // of a limited time; the rest is for plans made of what was learned
       if (options_.time_spent() > kOneInShare) return {};
@@ -153,7 +172,10 @@ class Chain : public Strategy {
   // The chain for each mixture of costs; plans evenly along it, so that its steep end, where each step is a small group
   // that loses much, is measured as closely as its flat one.
   std::vector<Proposal> chain() {
-    std::vector<Proposal> proposals = on_chain(Part::kSearch);
+    const std::vector<Proposal> all = on_chain(Part::kSearch);
+    const int64_t confirmations = left_for_chain() / 4;
+    std::vector<Proposal> proposals = all;
+    if (!hold_limit(proposals, confirmations)) hold_limit(proposals = halved(all), confirmations);
     if (races()) archive_.race(proposals);
     return proposals;
   }
@@ -164,7 +186,8 @@ class Chain : public Strategy {
     if (chain_.empty()) {
       const ChoiceTable losses = expected_losses(archive_, assignments_);
       const std::vector<double> mixtures = archive_.mixtures();
-      const size_t left = static_cast<size_t>(std::max<int64_t>(0, budget() - archive_.evaluations()));
+      const size_t left = static_cast<size_t>(
+          options_.evaluations > 0 ? left_for_chain() : std::max<int64_t>(0, budget() - archive_.evaluations()));
       const size_t each = std::max<size_t>(4, std::min(left / 2, 2 * assignments_.groups()) / mixtures.size());
       for (double share : mixtures) {
         ChoiceTable table = assignments_.costs(share);
@@ -193,8 +216,9 @@ class Chain : public Strategy {
   }
 
   // The middle first, then the quarters, the eighths: wherever the time ends, what was measured is spread.
-  static std::vector<Assignment> halved(const std::vector<Assignment>& plans) {
-    std::vector<Assignment> result;
+  template <class T>
+  static std::vector<T> halved(const std::vector<T>& plans) {
+    std::vector<T> result;
     const size_t whole = std::bit_ceil(std::max<size_t>(1, plans.size()));
     for (size_t step = whole / 2; step > 0; step /= 2)
       for (size_t place = step; place < plans.size(); place += 2 * step) result.push_back(plans[place]);
@@ -221,7 +245,7 @@ class Chain : public Strategy {
     for (const auto losses : {expected_losses, unscaled_losses})
       add_within_bound(losses(archive_, assignments_), plans);
     std::vector<Proposal> proposals;
-    for (const Assignment& plan : plans) add(proposals, plan, Part::kSearch, "bound");
+    for (const Assignment& plan : plans) add(proposals, plan, Part::kSearch, kBoundStep);
     return proposals;
   }
 
@@ -266,6 +290,7 @@ class Chain : public Strategy {
     std::vector<Proposal> proposals;
     for (const Entry* entry : archive_.search_front())
       add(proposals, entry->assignment, Part::kAcceptance, entry->step);
+    hold_limit(proposals);
     // The first few tell what is lost where.
     if (races() && !archive_.race(proposals) && proposals.size() > batch()) proposals.resize(batch());
     return proposals;
@@ -276,7 +301,8 @@ class Chain : public Strategy {
     if (left <= 0) return {};
     const ChoiceTable losses = expected_losses(archive_, assignments_);
     std::vector<Proposal> proposals;
-    const size_t count = std::min(batch(), static_cast<size_t>(left));
+    // Of a limit of the caller's the other half confirms them.
+    const size_t count = std::min(batch(), static_cast<size_t>(options_.evaluations > 0 ? (left + 1) / 2 : left));
     for (const Assignment& assignment : promising_moves(archive_, assignments_, losses, count))
       add(proposals, assignment, Part::kSearch, kSwapStep);
     if (races()) archive_.race(proposals);

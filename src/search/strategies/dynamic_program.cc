@@ -23,7 +23,8 @@ class DynamicProgram : public Replay {
         for (Assignment& plan : least_losses(alone, cost, shares_from(share_to_save(), each)))
           plans_.push_back(std::move(plan));
     }
-    losses(plans_);
+    if (options_.evaluations > 0) walk(plans_);
+    else losses(plans_);
   }
 
   std::vector<Assignment> plans_;  // found once for the losses, which do not change

@@ -54,6 +54,7 @@ class GreedyBits : public Replay {
       std::ranges::stable_sort(raised[g], {}, &Raised::cost);
       for (const Raised& r : raised[g]) (plans.emplace_back(base))[g] = r.choice;
     }
+    require_limit(plans.size() + 1);  // and a step
     const std::vector<double> found = losses(plans);
     size_t at = 1;
     for (auto& group : raised)

@@ -25,6 +25,7 @@ class GreedyRevert : public Replay {
       plan.push_back(static_cast<int>(std::max_element(row.begin() + 1, row.end()) - row.begin()));
       list.insert(list.begin(), plan.size() - 1);
     }
+    require_limit(1 + list.size());
     double before = loss(plan);
     rank(list, plan);
     bool ranked = true;
@@ -39,6 +40,7 @@ class GreedyRevert : public Replay {
       if (stays) continue;
       plan[group] = choice;
       list.push_back(group);
+      if (options_.evaluations > 0 && left() < std::ssize(list)) return;
       rank(list, plan);
       ranked = true;
     }

@@ -43,6 +43,7 @@ class MixedLayers : public Replay {
         if (mixed.contains(layer)) plans[2][g] = plans[3][g] = high[g];
       }
     plans.push_back(high);
+    require_limit(std::set<Assignment>(plans.begin(), plans.end()).size());
     losses(plans);
   }
 };

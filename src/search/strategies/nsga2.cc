@@ -29,6 +29,7 @@ class Nsga2 : public Replay {
   void search() override {
     std::mt19937_64 engine(options_.seed);
     const size_t size = std::min<size_t>(kPopulation, static_cast<size_t>(std::max<int64_t>(2, budget() / 2)));
+    require_limit(size);
     std::vector<Individual> population = measured(random_plans(assignments_, size, options_.seed));
     rank(population);
     while (left() > 0) {

@@ -1,8 +1,11 @@
 #include "search/strategies/replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "search/strategies/finalists.h"
+#include "seqto/error.h"
 
 namespace seqto::internal {
 
@@ -30,6 +33,13 @@ std::vector<Proposal> Replay::next(const Study& study, bool wrap_up) {
     }
   }
   return finalists_to_measure(archive_, assignments_, options_.front);
+}
+
+void Replay::require_limit(size_t least) const {
+  if (options_.evaluations <= 0 || options_.evaluations >= static_cast<int64_t>(least)) return;
+  throw Error(Code::kUsage, fmt::format("[tune] --search-evaluations {} found; {} or more expected, with which the "
+                                        "strategy begins on {} groups of layers; give so many, or --strategy chain",
+                                        options_.evaluations, least, assignments_.groups()));
 }
 
 std::vector<double> Replay::losses(std::span<const Assignment> plans) {
@@ -63,6 +73,7 @@ ChoiceTable Replay::one_in() {
   for (size_t g = 0; g < assignments_.groups(); ++g)
     for (int c = 1; c < static_cast<int>(assignments_.choices(g)); ++c)
       (plans.emplace_back(assignments_.all_float()))[g] = c;
+  require_limit(plans.size() + 1);  // and a plan made of them
   const std::vector<double> all = losses(plans);
   ChoiceTable table;
   size_t next = 0;
@@ -74,7 +85,8 @@ ChoiceTable Replay::one_in() {
 }
 
 void Replay::walk(const std::vector<Assignment>& path) {
-  const auto count = std::min<size_t>(path.size(), static_cast<size_t>(std::max<int64_t>(2, left())));
+  const int64_t least = options_.evaluations > 0 ? 0 : 2;  // what the caller limits has no room for both ends
+  const auto count = std::min<size_t>(path.size(), static_cast<size_t>(std::max(least, left())));
   std::vector<Assignment> chosen;
   for (size_t i = 0; i < count; ++i) chosen.push_back(path[count == 1 ? 0 : i * (path.size() - 1) / (count - 1)]);
   losses(chosen);

@@ -23,6 +23,8 @@ class Replay : public Strategy {
   // Whether plans that are not on the front need not be run on all samples.
   virtual bool races() const { return false; }
 
+  // Refuses a limit of the caller's that is below what the search cannot do without.
+  void require_limit(size_t least) const;
   // On the search samples; infinite for plans that fail. All of `plans` are measured side by side.
   std::vector<double> losses(std::span<const Assignment> plans);
   double loss(const Assignment& plan) { return losses(std::span(&plan, 1))[0]; }
