@@ -25,6 +25,13 @@ const std::vector<double>* column(const Columns& columns, const std::string& nam
   return found == columns.end() || found->second.empty() || !all_finite(found->second) ? nullptr : &found->second;
 }
 
+Blocks blocks_of_labelled(const Blocks& blocks, std::span<const int64_t> labels) {
+  Blocks labelled;
+  for (size_t i = 0; blocks.size() == labels.size() && i < labels.size(); ++i)
+    if (labels[i] >= 0) labelled.push_back(blocks[i]);
+  return labelled;
+}
+
 }  // namespace
 
 void measure_outputs(Measurement& measurement, const Outputs& reference, const Outputs& outputs,
@@ -39,7 +46,8 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
     for (const LossField& field : kLossFields)
       for (const Losses& losses : each) columns[std::string(field.name)].push_back(losses.*field.value);
   }
-  LabelledOutputs scored = score(outputs, labels, measurement.blocks);
+  const Blocks labelled = blocks_of_labelled(measurement.blocks, labels);
+  LabelledOutputs scored = score(outputs, labels, labelled);
   measurement.metrics = std::move(scored.metrics);
   // Columns of one length share their resamples; samples without a label make the labelled ones shorter.
   for (auto* group : {&columns, &scored.hits}) {
@@ -50,7 +58,7 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
       names.push_back(name);
       values.push_back(column);
     }
-    const std::vector<Interval> intervals = bootstrap_means(values, measurement.blocks);
+    const std::vector<Interval> intervals = bootstrap_means(values, group == &columns ? measurement.blocks : labelled);
     for (size_t i = 0; i < names.size(); ++i) measurement.intervals[names[i]] = intervals[i];
   }
   std::set<std::string> kept(paired.begin(), paired.end());
@@ -58,6 +66,8 @@ void measure_outputs(Measurement& measurement, const Outputs& reference, const O
   for (const std::string& name : kept)
     if (columns.contains(name))
       for (double value : columns[name]) measurement.samples[name].push_back(six_digits(value));
+  if (!labelled.empty() && labelled.size() < labels.size())
+    for (const auto& [name, hits] : scored.hits) measurement.replicates[name] = mean_on_resamples(hits, labelled);
   measurement.samples.merge(scored.hits);
   if (!scored.f1_replicates.empty()) {
     measurement.intervals["f1"] = percentile_interval(scored.f1_replicates);
@@ -91,11 +101,11 @@ PairedFigure::PairedFigure(std::span<const Measurement* const> of, const std::st
     : sizes_(of.size()), resampled_(of.size()) {
   std::map<size_t, std::vector<size_t>> of_one_size;
   for (size_t i = 0; i < of.size(); ++i) {
-    if (const auto* samples = column(of[i]->samples, name)) {
+    if (const auto* replicates = column(of[i]->replicates, name)) {
+      resampled_[i] = *replicates;
+    } else if (const auto* samples = column(of[i]->samples, name)) {
       sizes_[i] = samples->size();
       of_one_size[samples->size()].push_back(i);
-    } else if (const auto* replicates = column(of[i]->replicates, name)) {
-      resampled_[i] = *replicates;
     }
   }
   for (const auto& [size, members] : of_one_size) {

@@ -101,6 +101,30 @@ TEST(PairedDifference, GoesByBlocks) {
   EXPECT_EQ(labelled.intervals.at("top1"), bootstrap_mean(values, blocks));
 }
 
+// The same where the labels of some are not known: those that are known go by their files.
+TEST(PairedDifference, GoesByBlocksOfTheLabelledSamples) {
+  const std::vector<float> right{1, 0}, wrong{0, 1};
+  Measurement alone, together, none;
+  std::vector<int64_t> labels;
+  Outputs rows, misses;
+  for (int64_t i = 0; i < 120; ++i) {
+    together.blocks.push_back(i / 3);
+    labels.push_back(i % 3 == 0 ? -1 : 0);
+    rows.append(i / 3 % 2 == 0 ? right : wrong);
+    misses.append(wrong);
+  }
+  none.blocks = together.blocks;
+  measure_outputs(alone, rows, rows, labels);
+  measure_outputs(together, rows, rows, labels);
+  measure_outputs(none, rows, misses, labels);
+  const auto width = [](const Interval& i) { return i.high - i.low; };
+  for (const char* name : {"top1", "f1"})
+    EXPECT_NEAR(width(together.intervals.at(name)) / width(alone.intervals.at(name)), std::sqrt(2.0), 0.2) << name;
+  const auto difference = paired_difference(together, none, "top1");
+  ASSERT_TRUE(difference);
+  EXPECT_NEAR(width(*difference) / width(alone.intervals.at("top1")), std::sqrt(2.0), 0.2);
+}
+
 TEST(PairedDifference, OfManyAtOnceIsThatOfTwo) {
   Measurement f1 = with("top1", {1, 0, 1});
   f1.replicates["f1"] = {0.5, 0.7, 0.9};

@@ -152,6 +152,26 @@ TEST(TaskMetrics, WhatIsNoMeanIsPairedByResamples) {
   EXPECT_FALSE(paired_difference(a, Measurement{}, "rmse").has_value());
 }
 
+// Two windows of each of 40 recordings have a truth; what one of them loses the other loses too.
+TEST(TaskMetrics, WindowsOfARecordingAreDrawnTogether) {
+  std::vector<std::vector<float>> found;
+  std::vector<Truth> apart, together;
+  for (int64_t i = 0; i < 120; ++i) {
+    const bool is_right = i / 3 % 2 == 0;
+    found.push_back({is_right ? 1.0f : 0.0f, is_right ? 0.0f : 1.0f});
+    apart.push_back(i % 3 == 0 ? Truth{} : Truth{.label = 0, .target = {1, 0}});
+    together.push_back(apart.back());
+    together.back().origin = {.source = i / 3, .position = i % 3};
+  }
+  for (const char* metric : {"accuracy", "mae", "rmse"}) {
+    const auto width = [&](const std::vector<Truth>& truths) {
+      const Interval i = measured(metric, answers(found), truths).intervals.at(metric);
+      return i.high - i.low;
+    };
+    EXPECT_NEAR(width(together) / width(apart), std::sqrt(2.0), 0.25) << metric;
+  }
+}
+
 TEST(TaskMetrics, PerplexityIsOverTheTokensOfAllSequences) {
   // Of two tokens each, with scores 0 and log 3: shares of 1/4 and 3/4.
   const auto high = static_cast<float>(std::log(3));

@@ -106,6 +106,16 @@ LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels, c
   return result;
 }
 
+std::vector<double> mean_on_resamples(std::span<const double> values, const Blocks& blocks) {
+  std::vector<double> means;
+  const auto add = [&](std::span<const double> counts) {
+    const double drawn = std::accumulate(counts.begin(), counts.end(), 0.0);
+    means.push_back(std::inner_product(counts.begin(), counts.end(), values.begin(), 0.0) / drawn);
+  };
+  for_each_resample(values.size(), kReplicates, add, blocks);
+  return means;
+}
+
 std::map<std::string, double> task_metrics(const Outputs& outputs, std::span<const int64_t> labels) {
   return score(outputs, labels).metrics;
 }

@@ -11,6 +11,10 @@ struct LabelledOutputs {
   std::vector<double> f1_replicates;                // see for_each_resample()
 };
 // Throws Error{kInvalidInput} where a label is that of no output, of outputs of more than one value.
+// `blocks`: of the samples with a label.
 LabelledOutputs score(const Outputs& outputs, std::span<const int64_t> labels, const Blocks& blocks = {});
+
+// The mean on resamples; not empty. For samples of which some do not count: Measurement::blocks is of all of them.
+std::vector<double> mean_on_resamples(std::span<const double> values, const Blocks& blocks);
 
 }  // namespace seqto

@@ -25,19 +25,32 @@ double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+// Of samples that count, by where they come from, among so many in all.
+Score mean_score(std::vector<double> values, std::span<const Origin> origins, size_t all) {
+  Score score{.value = mean_of(values)};
+  const Blocks blocks = blocks_of(origins);
+  if (values.size() == all || blocks.empty()) score.samples = std::move(values);
+  else score.replicates = mean_on_resamples(values, blocks);
+  return score;
+}
+
 class Accuracy : public NamedMetric {
  public:
   Accuracy() : NamedMetric("accuracy", true) {}
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
     std::vector<int64_t> labels;
-    for (const Truth& truth : truths) labels.push_back(truth.label);
+    std::vector<Origin> origins;
+    for (const Truth& truth : truths) {
+      labels.push_back(truth.label);
+      if (truth.label >= 0) origins.push_back(truth.origin);
+    }
     LabelledOutputs scored = seqto::score(first_output(answers), labels);
     if (scored.hits.empty())
       throw Error(Code::kInvalidInput,
                   fmt::format("[metric] accuracy: no labels found; give --labels FILE.csv, or an array y beside the "
                               "inputs{}",
                               internal::kOfFixedBatch));
-    return {scored.metrics["top1"], std::move(scored.hits["top1"]), {}};
+    return mean_score(std::move(scored.hits["top1"]), origins, truths.size());
   }
 };
 
@@ -49,10 +62,14 @@ class TargetMetric : public NamedMetric {
  protected:
   virtual double error(std::span<const float> found, std::span<const float> target) const = 0;
 
-  std::vector<double> errors(const Answers& answers, std::span<const Truth> truths) const {
+  struct Errors {
+    std::vector<double> values;
+    std::vector<Origin> origins;
+  };
+  Errors errors(const Answers& answers, std::span<const Truth> truths) const {
     answers.require_one_length("[metric] " + name() + ":");
     const Outputs& outputs = first_output(answers);
-    std::vector<double> errors;
+    Errors errors;
     for (size_t i = 0; i < truths.size(); ++i) {
       const std::vector<float>& target = truths[i].target;
       if (target.empty()) continue;
@@ -61,9 +78,10 @@ class TargetMetric : public NamedMetric {
                     fmt::format("[metric] {}: an output of {} values and a target of {} found; as many of both "
                                 "expected; the target of a sample is the first output as it should be",
                                 name(), outputs.columns, target.size()));
-      errors.push_back(error(outputs.row(static_cast<int64_t>(i)), target));
+      errors.values.push_back(error(outputs.row(static_cast<int64_t>(i)), target));
+      errors.origins.push_back(truths[i].origin);
     }
-    if (errors.empty())
+    if (errors.values.empty())
       throw Error(Code::kInvalidInput,
                   fmt::format("[metric] {}: no targets found; give --labels FILE.csv with columns target..., an .npz "
                               "of targets, or an array y beside the inputs{}",
@@ -76,8 +94,8 @@ class MeanError : public TargetMetric {
  public:
   using TargetMetric::TargetMetric;
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
-    std::vector<double> each = errors(answers, truths);
-    return {mean_of(each), std::move(each), {}};
+    Errors each = errors(answers, truths);
+    return mean_score(std::move(each.values), each.origins, truths.size());
   }
 };
 
@@ -97,13 +115,10 @@ class Rmse : public TargetMetric {
  public:
   Rmse() : TargetMetric("rmse", false) {}
   Score score(const Answers& answers, const Answers&, std::span<const Truth> truths) const override {
-    const std::vector<double> squares = errors(answers, truths);
-    Score score{.value = std::sqrt(mean_of(squares))};
-    const auto size = static_cast<double>(squares.size());
-    for_each_resample(squares.size(), kReplicates, [&](std::span<const double> counts) {
-      score.replicates.push_back(
-          std::sqrt(std::inner_product(counts.begin(), counts.end(), squares.begin(), 0.0) / size));
-    });
+    const Errors squares = errors(answers, truths);
+    Score score{.value = std::sqrt(mean_of(squares.values))};
+    for (const double mean : mean_on_resamples(squares.values, blocks_of(squares.origins)))
+      score.replicates.push_back(std::sqrt(mean));
     return score;
   }
 
