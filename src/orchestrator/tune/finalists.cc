@@ -213,7 +213,7 @@ int64_t audited_samples(const Inputs& in) {
   return std::max(in.options.audit_samples, narrow ? int64_t{kVerifiedSamples} : 0);
 }
 
-std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place& place) {
+std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place& place, const Env& env) {
   const fs::path& folder = in.options.output;
   const std::string id = summarize(study.study, folder, study.ending).selected;
   const Model model = load_model(model_file(folder, id));
@@ -223,7 +223,7 @@ std::string audit_selected(const Inputs& in, const OpenStudy& study, const Place
   AuditOptions options{.file = in.options.model};
   if (in.target) options.arithmetic = in.target->arithmetic;
   const Audit found =
-      audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, in.env}, reference, options);
+      audit(model, {*data.data, std::span(data.samples).first(count), *in.runner, env}, reference, options);
   const auto emulated = std::ranges::count_if(found.layers, &AuditedLayer::is_emulated);
   if (emulated == 0)
     return fmt::format("{} has no layers in int8 whose sums an audit emulates, so there was nothing to audit", id);

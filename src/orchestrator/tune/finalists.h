@@ -27,7 +27,7 @@ std::vector<Latency> time_steps(std::span<const Model> decoders, const std::vect
 // products saturate.
 // Of options.audit_samples; for a target whose sums have fewer than 32 bits some in any case, but of recurrent models.
 int64_t audited_samples(const Inputs& inputs);
-std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place);
+std::string audit_selected(const Inputs& inputs, const OpenStudy& study, const Place& place, const Env& env);
 
 // In words: where the runtime's optimizations change what the selected point computes on the first of the evaluation's
 // samples; empty: nowhere.

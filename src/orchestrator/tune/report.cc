@@ -157,6 +157,19 @@ void note_in_time(const char* what, double runs, const Inputs& in, OpenStudy& st
   if (!in.env.cancelled() && time.has_time(run * runs, what)) optional_step(what, in, study, note);
 }
 
+// It emulates sums one by one: how long that takes, only the clock tells.
+void note_audit(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
+  constexpr const char* kWhat = "the audit of the selected model";
+  const auto samples = static_cast<double>(audited_samples(in));
+  if (samples == 0) return;
+  note_in_time(kWhat, samples, in, study, time, [&] {
+    const double left = in.options.max_time_seconds - time.spent();
+    const auto audit = [&](const Env& env) { return audit_selected(in, study, place, env); };
+    if (auto note = in_time(time, left, in.env, audit)) study.ending.notes.push_back(*std::move(note));
+    else time.leave_out(kWhat);
+  });
+}
+
 void note_other_shapes(const TuneOptions& o, OpenStudy& study) {
   const Trial* selected = study.study.find(summarize(study.study, o.output, study.ending).selected);
   if (std::string note = note_on_other_shapes(study.study.trials(), selected); !note.empty())
@@ -336,9 +349,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   }
   note_other_shapes(o, study);
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
-  if (audited_samples(in) > 0)
-    optional_step("the audit of the selected model", in, study,
-                  [&] { ending.notes.push_back(audit_selected(in, study, r.places.front())); });
+  note_audit(in, study, r.places.front(), time);
   note_fault(in, study, r.places.front(), time);
   note_changed_tokens(in, study, r.places.front(), time);
   note_text_errors(in, study, r.places.front(), time);
