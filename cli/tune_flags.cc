@@ -96,7 +96,9 @@ void add_tune_flags(Command word, TuneFlags& f) {
       "--racing,!--no-racing", o.search.racing,
       "Run candidates on as many search samples as tell enough of them (default), or on all (docs/design/search.md)");
   search.in_detail()
-      .add_option("--max-front", o.search.front, "Plans of the search that are measured for the report, at most")
+      .add_option(
+          "--max-front", o.search.front,
+          "Plans of the search's front that are measured for the report; those best by one objective are in any case")
       .check_positive()
       .capture_default_str();
   time.in_detail()
