@@ -140,6 +140,12 @@ class IdleFlags(unittest.TestCase):
         done = models.seqto("analyze", models.DIGITS, *DATA, "--samples", 8, "--quantized", self.out, "--per-channel-detail")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_the_published_procedure_refuses_what_a_search_reads(self):
+        for flag in (("--search-samples", 8), ("--search-evaluations", 9), ("--max-front", 3), ("--no-racing",)):
+            done = models.seqto("tune", models.DIGITS, *DATA, "--strategy", "incremental", *flag, "-o", self.dir / "out")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{flag[0]} with strategy incremental found", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

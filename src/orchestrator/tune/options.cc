@@ -190,10 +190,24 @@ void validate_bounds(const TuneOptions& o) {
                     o.strategy));
 }
 
+// What the published procedure does not read.
+void refuse_search_options(const TuneOptions& o) {
+  const StrategyOptions unasked;
+  const std::pair<const char*, bool> given[] = {{"--search-samples", o.search_samples.has_value()},
+                                                {"--search-evaluations", o.search.evaluations != unasked.evaluations},
+                                                {"--max-front", o.search.front != unasked.front},
+                                                {"--no-racing", o.search.racing != unasked.racing}};
+  for (const auto& [flag, is_given] : given)
+    if (is_given)
+      usage(fmt::format("{} with strategy {} found, which does not search; leave it out, or take another strategy",
+                        flag, o.strategy));
+}
+
 }  // namespace
 
 void validate(const TuneOptions& o) {
   validate_bounds(o);
+  if (!searches(o)) refuse_search_options(o);
   if (o.calibration_samples && *o.calibration_samples < (o.calibration_data.empty() ? 1 : 0))
     usage(fmt::format("{} calibration samples found; at least 1 expected", *o.calibration_samples));
   if (o.message_samples < 1) usage(fmt::format("chunks of {} samples found; at least 1 expected", o.message_samples));
