@@ -107,6 +107,18 @@ class Resume(unittest.TestCase):
         self.assertEqual(job.run(out).returncode, 0)
         self.same(out, whole)
 
+    def test_a_header_alone_is_no_study(self):
+        """Of a run that was killed before it noted that --max-time lasts for fewer samples."""
+        job, out = self.digits(), self.dir / "header"
+        whole = self.whole(job)
+        header = json.loads(lines(whole)[0])
+        header["header"]["evaluation_samples"] -= 1
+        out.mkdir()
+        (out / "study.jsonl").write_text(json.dumps(header) + "\n")
+        done = job.run(out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.same(out, whole)
+
     def test_interrupted_twice_has_a_report_each_time(self):
         """Though onnxruntime's int8, with which candidates are compared, is not made again."""
         class Search(Job):

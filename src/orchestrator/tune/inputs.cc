@@ -161,12 +161,6 @@ int64_t within(double seconds, double sample_seconds, int64_t fewest) {
   return most < 1e9 ? std::max(fewest, static_cast<int64_t>(most)) : std::numeric_limits<int64_t>::max();
 }
 
-// The study that the run goes on with.
-std::optional<Study> begun_study(const TuneOptions& o) {
-  if (!o.resume || !is_begun(o.output)) return {};
-  return Study::read(StudyFolder{o.output}.study());
-}
-
 // Neither improvers nor what comes with them. Without latency among the objectives a search has none by itself.
 bool leaves_improvers(const TuneOptions& o, const nlohmann::json& own) {
   if (o.improvers == default_improvers(Scheme::kInt8, o.quantize.activation_type)) return true;
@@ -370,6 +364,13 @@ std::string no_candidate(const Inputs& in, const Plan& plan, const Model& model)
 
 std::vector<Tensor> first_inputs(const Inputs& in) {
   return in.samples.data->read(in.samples.split.evaluation.front()).inputs;
+}
+
+std::optional<Study> begun_study(const TuneOptions& o) {
+  if (!o.resume || !is_begun(o.output)) return {};
+  Study study = Study::read(StudyFolder{o.output}.study());
+  if (study.trials().empty() && !notes::kLayers.is_in(study)) return {};
+  return study;
 }
 
 Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, Access access) {

@@ -49,6 +49,10 @@ std::string no_candidate(const Inputs& inputs, const Plan& plan, const Model& mo
 
 std::vector<Tensor> first_inputs(const Inputs& inputs);  // of the samples to evaluate on
 
+// The study in the folder, that a run with these options goes on with. Nothing of one that was killed before it noted
+// anything: it is begun anew.
+std::optional<Study> begun_study(const TuneOptions& options);
+
 // What is done in the folder of the study.
 enum class Access { kWrite, kRead };
 

@@ -93,7 +93,7 @@ OpenStudy read_study(const Inputs& in) {
 
 OpenStudy open_study(const Inputs& in) {
   const TuneOptions& o = in.options;
-  if (!o.resume) remove_study(o.output);
+  if (!begun_study(o)) remove_study(o.output);
   const StudyHeader header = header_of(in);
   OpenStudy open{Study::open(study_file(in), header),
                  {.objectives = o.search.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
