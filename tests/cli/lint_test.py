@@ -259,6 +259,15 @@ class Lint(unittest.TestCase):
         self.assertEqual(nodes["conv_a"]["verdict"], "refused")
         self.assertEqual(self.lint(self.unsigned, "--target", "qnn-htp")[1]["conv_a"]["verdict"], "integers")
 
+    def test_a_bias_in_codes_is_refused_where_biases_are_floats(self):
+        output = self.dir / "biased.onnx"
+        for flag, code in (("--quantize-bias", 5), ("--no-quantize-bias", 0)):
+            self.assertEqual(seqto("quantize", models.DIGITS, "--data", models.DIGITS_DATA, "--quick", flag, "-o", output).returncode, 0)
+            _, nodes = self.lint(output, "--target", "tensorrt", code=code)
+            refused = {n["op_type"]: n["reason"] for n in nodes.values() if n["verdict"] == "refused"}
+            self.assertEqual(list(refused), ["DequantizeLinear"] if code else [])
+            if code: self.assertIn("int32 codes found; floats needed", refused["DequantizeLinear"])
+
     def test_operators_on_codes(self):
         output = self.dir / "qop.onnx"
         self.assertEqual(seqto("quantize", models.DIGITS, "--data", models.DIGITS_DATA, "--format", "qoperator", "-o", output).returncode, 0)

@@ -88,6 +88,7 @@ class Files(unittest.TestCase):
                           and any(n.op_type in ("Relu", "Clip") and p.output[0] in n.input for n in graph.node)])
         for conv in (n for n in graph.node if n.op_type == "Conv"):
             self.assertEqual(written[conv.input[0]].op_type, "DequantizeLinear")
+            self.assertEqual(constants[conv.input[2]].dtype, np.float32, "its parser takes no int32 codes")
         small = next(n for n in graph.node if n.op_type == "Gemm")
         self.assertNotIn(small.input[0], [n.output[0] for n in graph.node if n.op_type == "DequantizeLinear"])
 

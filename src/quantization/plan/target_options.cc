@@ -155,6 +155,7 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (rule.symmetric_activations) options.symmetric_activations = true;
   if (rule.symmetric_weights) options.symmetric_weights = true;
   if (rule.power_of_two) options.power_of_two_scales = true;
+  if (target.float_biases) options.quantize_bias = false;
   const bool saturates = target.arithmetic ? target.arithmetic->pairs_saturate : pairs_saturate_on(target.device);
   if (saturates && !is_named("reduce_range")) options.reduce_range = true;
   if (target.floats.empty()) {

@@ -415,6 +415,8 @@ class Linter {
       if (producer && in_integers_.contains(producer) && written(node.inputs[0])) return {.verdict = Verdict::kFused};
       return {.verdict = Verdict::kConversion, .reason = producer ? "behind a layer in float" : "of an input"};
     }
+    if (target_.float_biases && codes(node, false).type == DataType::kInt32)
+      return {.verdict = Verdict::kRefused, .reason = "int32 codes found; floats needed (--no-quantize-bias)"};
     const auto& readers = view_.edges.readers(output);
     if (all_in_integers(readers) && view_.edges.uses(output) == readers.size()) return {.verdict = Verdict::kFused};
     for (const Node* reader : readers)
