@@ -89,7 +89,7 @@ Model layers_apart(const Model& float_model, const Model& quantized, const std::
     node.inputs[0] = layer.original->inputs[0];
     if (layer.input) {
       Node dequantize = *layer.input;
-      Node quantize{prefix + "Q", "QuantizeLinear", "", dequantize.inputs, {prefix + "Q"}, {}, {}};
+      Node quantize{prefix + "Q", "QuantizeLinear", dequantize.domain, dequantize.inputs, {prefix + "Q"}, {}, {}};
       for (size_t i = 1; i < quantize.inputs.size(); ++i) quantize.inputs[i] = name(quantize.inputs[i]);
       dequantize.inputs = quantize.inputs;
       quantize.inputs[0] = node.inputs[0];
