@@ -215,7 +215,7 @@ class OnTarget(unittest.TestCase):
 
     def test_errors(self):
         model = self.build("esp-dl")
-        self.assertIn("esp-dl-p4, esp-dl, onnxruntime-cpu-x86-avx2, onnxruntime-cpu-x86-vnni, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))
+        self.assertIn("esp-dl-p4, esp-dl, onnxruntime-cpu-arm64, onnxruntime-cpu-x86-avx2, onnxruntime-cpu-x86-vnni, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))
         head = 'name = "t"\nknown = "documented"\nfloats = []\n'
         for wrong, part in (("arithmetic = 3\n", "a table [arithmetic]"), ('[arithmetic]\nrounding = "up"\n', "half_even or half_up"),
                             ("[arithmetic]\naccumulator_bits = 4\n", "8 to 64"),

@@ -204,11 +204,11 @@ class Files(unittest.TestCase):
 
     def test_without_vnni_weights_have_seven_bits(self):
         widest = {}
-        for target in ("onnxruntime-cpu-x86-vnni", "onnxruntime-cpu-x86-avx2"):
+        for target in ("onnxruntime-cpu-x86-vnni", "onnxruntime-cpu-arm64", "onnxruntime-cpu-x86-avx2"):
             weights = [numpy_helper.to_array(w) for w in self.quantize(target).graph.initializer if len(w.dims) == 4]
             self.assertTrue(all(w.dtype == np.int8 for w in weights))
             widest[target] = max(np.abs(w.astype(int)).max() for w in weights)
-        self.assertEqual(list(widest.values()), [127, 64])
+        self.assertEqual(list(widest.values()), [127, 127, 64])
         done = seqto("quantize", DIGITS, "--data", DIGITS_DATA, "--quick", "--target", "onnxruntime-cpu-x86-avx2", "-o", self.dir / "q.onnx")
         self.assertIn("7 bits: onnxruntime-cpu-x86-avx2 has no VNNI", done.stderr)
 
@@ -386,6 +386,9 @@ class Studies(unittest.TestCase):
         again = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 24, "--target", "tensorrt", "-o",
                       self.dir / "tensorrt")
         self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_nor_is_another_processors_latency(self):
+        self.assertEqual(self.tune("onnxruntime-cpu-arm64")["objectives"], ["kl", "size"])
 
     def test_candidates_that_the_target_refuses_fail_with_the_reason(self):
         model = sigmoid_after_product(self.dir / "products.onnx", width=64)
