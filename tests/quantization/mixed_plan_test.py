@@ -85,6 +85,10 @@ def main():
             assert 1e-3 < loss < 0.25, (flags, loss)
         both = dict(MIXED, up="int8_dynamic", conv_b="int8w_int16a")
         assert 1e-3 < error(both) < 0.25, error(both)
+        behind = quantized(folder, {"conv_a": "int8", "relu_a": "int8", "conv_b": "float16"}, "--float16-compute")[0]
+        types = {i.name: i.data_type for i in behind.graph.initializer}
+        reader = next(n for n in behind.graph.node if n.name == "conv_b")
+        assert types[reader.input[1]] == onnx.TensorProto.FLOAT16, "it reads a DequantizeLinear"
         wide = quantized(folder, {"gemm": "int8w_int16a"})[0]
         pairs = {n.output[0]: n for n in wide.graph.node if n.op_type == "DequantizeLinear"}
         types = {i.name: i.data_type for i in wide.graph.initializer}

@@ -61,6 +61,7 @@ class Encoder {
     for (const Node& node : graph_.nodes) {
       if (const Tensor* value = constant_value(node); value && value->type() == DataType::kFloat)
         floats_.insert(node.outputs[0]);
+      if (is_dequantize(node) && node.inputs.size() > 1 && is_float(node.inputs[1])) floats_.insert(node.outputs[0]);
       auto variables = float_variables(node);
       // Shape inference may have given up; what a float goes into comes out as float.
       for (const TypeVariable& v : variables)
