@@ -101,6 +101,15 @@ def bias_correction_of_16_bits(folder):
         assert local[0] < none[0] / 2, (opset, none, local)
 
 
+def bias_correction_in_float(folder):
+    """A bias that is added to the layer without one is no more in codes than the others."""
+    np.savez(folder / "data.npz", x=np.random.default_rng(0).normal(size=(24, 3, 8, 8)).astype(np.float32))
+    q = quantize(folder, network(folder / "model.onnx"), "--bias-correction", "fast", "--no-quantize-bias")
+    constants = {i.name: i for i in q.graph.initializer}
+    biases = {n.name: constants[n.input[2]].data_type for n in q.graph.node if n.op_type in ("Conv", "Gemm")}
+    assert biases == dict.fromkeys(LAYERS, onnx.TensorProto.FLOAT), biases
+
+
 def centered_channels(folder):
     """A linear bottleneck whose channels lie far apart: one scale has to span them all, unless each lies around zero."""
     rng = np.random.default_rng(3)
@@ -353,7 +362,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, bias_correction_of_16_bits, centered_channels, refined_ranges, cut_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
+    for test in (bias_correction, bias_correction_of_16_bits, bias_correction_in_float, centered_channels, refined_ranges, cut_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0

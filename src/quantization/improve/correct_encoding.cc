@@ -43,9 +43,12 @@ void round(EncodedLayers& layers, const Node& node, const RoundedLayer& learned)
   layers.replace(node, *bias, Tensor::from(DataType::kInt32, bias->values.dims(), std::move(codes)));
 }
 
-void shift(EncodedLayers& layers, const Node& node, const std::vector<float>& by) {
+void shift(EncodedLayers& layers, const Node& node, const std::vector<float>& by, const QuantizeOptions& options) {
   if (!layers.takes_bias(node)) return;
-  if (!layers.has_bias(node)) return layers.add_bias(node, by);
+  if (!layers.has_bias(node)) {
+    const bool in_codes = options.quantize_bias || options.format == QuantFormat::kQoperator;
+    return in_codes ? layers.add_bias(node, by) : layers.add_float_bias(node, by);
+  }
   const auto bias = layers.bias_of(node);
   // An activation that is added as a bias is nothing to shift, nor is one value for every channel.
   if (!bias || !holds_channels(bias->values, std::ssize(by))) return;
@@ -63,9 +66,9 @@ void shift(EncodedLayers& layers, const Node& node, const std::vector<float>& by
 
 }  // namespace
 
-void correct(Encoding& encoding, const Model& model, const GraphView& view, const Corrections& corrections) {
+void correct(Encoding& encoding, const Encoded& of, const Corrections& corrections) {
   if (corrections.empty()) return;
-  EncodedLayers layers(encoding, model, view);
+  EncodedLayers layers(encoding, of.model, of.view);
   for (const Node& node : layers.nodes())
     if (auto it = corrections.scales.find(layer_of(node)); it != corrections.scales.end())
       rescale(layers, node, it->second);
@@ -74,7 +77,7 @@ void correct(Encoding& encoding, const Model& model, const GraphView& view, cons
       round(layers, node, it->second);
   for (const Node& node : layers.nodes())
     if (auto it = corrections.shifts.find(layer_of(node)); it != corrections.shifts.end())
-      shift(layers, node, it->second);
+      shift(layers, node, it->second, of.options);
 }
 
 }  // namespace seqto::internal

@@ -7,8 +7,14 @@
 
 namespace seqto::internal {
 
-// `encoding`, of static layers or of weights that are stored, with these. `model`: the float one, which `view` is of.
+// What an encoding was made of.
+struct Encoded {
+  const Model& model;  // the float one
+  const GraphView& view;
+  const QuantizeOptions& options;
+};
+// `encoding`, of static layers or of weights that are stored, with these.
 // Layers that it holds in another form, type, scale or zero point than the corrections were found for stay as they are.
-void correct(Encoding& encoding, const Model& model, const GraphView& view, const Corrections& corrections);
+void correct(Encoding& encoding, const Encoded& of, const Corrections& corrections);
 
 }  // namespace seqto::internal

@@ -120,15 +120,21 @@ void EncodedLayers::add_bias(const Node& node, const std::vector<float>& values)
   const auto form = qoperator_form(node);
   const EncodedTensor* weight = tensor(node.inputs[form ? QoperatorForm::kWeightScale : 1]);
   const auto input = weight ? input_scale(node) : std::nullopt;
-  const auto channels = std::ssize(values);
   if (!input) {
-    if (!form) give(node, float_tensor({channels}, values), {}, true);
+    if (!form) add_float_bias(node, values);
     return;
   }
   const std::vector<float>& scale = weight->read_by(node.name).scale;
   if (weight->float_type != DataType::kFloat || (scale.size() != 1 && scale.size() != values.size())) return;
   QuantizedBias bias = quantize_bias(values, *input, scale);
-  give(node, Tensor::from(DataType::kInt32, {channels}, std::move(bias.values)), std::move(bias.scale), true);
+  Tensor codes = Tensor::from(DataType::kInt32, {std::ssize(values)}, std::move(bias.values));
+  give(node, std::move(codes), std::move(bias.scale), true);
+}
+
+void EncodedLayers::add_float_bias(const Node& node, const std::vector<float>& values) {
+  const EncodedTensor* weight = tensor(node.inputs[1]);
+  if (!weight || weight->float_type == DataType::kFloat)
+    give(node, float_tensor({std::ssize(values)}, values), {}, true);
 }
 
 // Also of a tensor that the model itself dequantizes.

@@ -49,6 +49,8 @@ class EncodedLayers {
   void replace(const Node& node, const Bias& bias, Tensor values);
   // For a layer without one, in steps of its input and weight, or in float where its input is.
   void add_bias(const Node& node, const std::vector<float>& values);
+  // Not for operators on codes, which take no floats.
+  void add_float_bias(const Node& node, const std::vector<float>& values);
 
  private:
   size_t bias_input_of(const Node& node) const;  // 0: it can have none

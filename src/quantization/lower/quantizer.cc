@@ -67,7 +67,7 @@ struct Quantizer::Impl {
                    const std::vector<Corrections>& corrections);
 
   Encoding corrected(Encoding step, const std::vector<Corrections>& corrections) const {
-    for (const Corrections& found : corrections) correct(step, model, index, found);
+    for (const Corrections& found : corrections) correct(step, {model, index, options}, found);
     return step;
   }
 
