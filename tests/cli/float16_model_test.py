@@ -136,6 +136,15 @@ class Float16Models(unittest.TestCase):
         _, model, _ = self.quantize(self.classifier, "--ranges", ranges)
         self.assertNotEqual(half_scales(model), [])
 
+    def test_no_bias_of_float32_is_added_to_layers_in_float16(self):
+        weights = [("w1", halves(models.weight(32, 3, 3, 3))), ("w2", halves(models.weight(32, 32, 3, 3, seed=1)))]
+        nodes = [models.node("Conv", ["x", "w1"], ["a"]), models.node("Conv", ["a", "w2"], ["y"])]
+        model = in_halves(models.save(self.dir / "convs.onnx", nodes, [("x", [1, 3, 12, 12])], [("y", [1, 32, 8, 8])], weights))
+        out, written, _ = self.quantize(model, "--mode", "weights", "--target", "onnxruntime-web-webgpu", "--data", self.images,
+                                        "--bias-correction", "fast")
+        self.assertTrue([w for w in written.graph.initializer if w.data_type == T.INT8])
+        self.assertEqual(kernels(out).count("Conv"), 2)
+
     def test_halves_that_are_cast_where_they_are_read_stay(self):
         stored = self.dir / "stored.onnx"
         self.run_word("quantize", models.DIGITS, "--mode", "float16", "-o", stored)

@@ -67,7 +67,7 @@ bool EncodedLayers::takes_bias(const Node& node) const {
   if (!(has(node, kConv) || is_gemm(node)) || has_factors(node) || !node.domain.empty()) return false;
   if (tensor(node.inputs[1])) return true;
   const EncodedWeight* weight = weight_of(node);
-  return weight && weight->form != StoredForm::kMatMulNBits;
+  return weight && weight->form != StoredForm::kMatMulNBits && weight->stored.scale.type() != DataType::kFloat16;
 }
 
 // --- biases

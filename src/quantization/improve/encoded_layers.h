@@ -29,7 +29,7 @@ class EncodedLayers {
   std::optional<Codes> codes_of(const Node& node);
   const Model& model() const { return model_; }
   const GraphView& floats() const { return view_; }
-  // Whether a layer with such a weight, whoever else reads it, can take another bias.
+  // Whether a layer with such a weight, whoever else reads it, can take another bias: one that computes in float32.
   bool takes_bias(const Node& node) const;
 
   // A constant: int32 in these steps, or float where there are none.
