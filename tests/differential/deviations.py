@@ -76,6 +76,13 @@ def clips_more(node, constants, ranges, o):
     return bottom < low - 0.5 * step or top > high + 0.5 * step
 
 
+def has_empty_channel(value):
+    """Along any axis, a part of nothing but zeros, or so small that its scale counts as 0."""
+    largest = lambda axis: np.abs(value).max(axis=tuple(k for k in range(value.ndim) if k != axis))
+    return value.dtype.kind == "f" and value.size > 0 and any((largest(k) < 1e-2 if value.dtype == np.float16 else largest(k) < 1e-35).any()
+                                                              for k in range(value.ndim))
+
+
 def read_in_bodies(graph):
     return {i for n in graph.node for a in n.attribute if a.HasField("g") for m in a.g.node for i in m.input}
 
@@ -174,6 +181,8 @@ def allowed(model, ranges, o):
         ids.add("D36")
     if o["reduce_range"] or any(e.get("reduce_range") for entries in o["tensor_overrides"].values() for e in entries):
         ids.add("D57")
+    if any(t.startswith("u") for t in {o["weight_type"]}.union(*override_types(o))) and any(map(has_empty_channel, constants.values())):
+        ids.add("D65")
     types = {o["activation_type"]}.union(*override_types(o))
     converted = o["block_size"] or any(bits(t) == 16 for t in types | {o["weight_type"]})  # to opset 21
     if "int8" in types and (converted or opset(model) >= 21):
@@ -193,7 +202,7 @@ def allowed(model, ranges, o):
 
 
 # What compat_onnxruntime follows.
-RESTORED = {"D1", "D2", "D4", "D9", "D57", "D61"}
+RESTORED = {"D1", "D2", "D4", "D9", "D57", "D61", "D65"}
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
 WHERE_IT_FAILS = {"D5", "D12", "D34"}
 

@@ -4,7 +4,7 @@ from collections import Counter
 from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization.registry import IntegerOpsRegistry
 
-from deviations import adjusted, clips_more, keeps_its_range, opset, selected
+from deviations import adjusted, clips_more, has_empty_channel, keeps_its_range, opset, selected
 from oracle import DEFAULT_OPS
 
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
@@ -156,6 +156,11 @@ def allowed(form, model, ranges, o):
         ids.add("D18")
     if o["reduce_range"] and not o["compat_onnxruntime"]:
         ids.add("D57")
+    if not o["compat_onnxruntime"] and o["per_channel"]:
+        if o["weight_type"] == "uint8" and any(map(has_empty_channel, f.constants.values())):
+            ids.add("D65")
+        if form == "qoperator" and o["symmetric_weights"] is False and any(n.op_type == "Conv" for n in f.graph.node):
+            ids.add("D67")
     if any(a.HasField("g") for n in f.graph.node for a in n.attribute):
         ids.add("D33")
     if o["enable_subgraph"] and form == "qoperator":

@@ -53,6 +53,19 @@ TEST(Quantize, PerChannelOnAnyAxis) {
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(back[i], values.values<float>()[i], params.scale[i % 2] / 2);
 }
 
+TEST(Quantize, AChannelOfZerosHasTheZeroPointOfTheOthers) {
+  Tensor values = float_tensor({2, 2}, {1, -1, 0, 0});
+  WeightRule rule{.type = DataType::kUint8, .symmetric = true, .reduce_range = false, .min_real_range = {}, .axis = 0};
+  EXPECT_EQ(weight_params(values, rule).zero_point, (std::vector<int32_t>{128, 0}));
+  rule.compat_onnxruntime = false;
+  for (const WeightClipping clipping : {WeightClipping::kNone, WeightClipping::kMse}) {
+    rule.clipping = clipping;
+    const QuantParams params = weight_params(values, rule);
+    EXPECT_EQ(params.zero_point, (std::vector<int32_t>{128, 128}));
+    EXPECT_EQ(params.deviations, std::vector<std::string>{"D65"});
+  }
+}
+
 TEST(QuantizeBias, ScaleIsTheProduct) {
   std::vector<float> bias{1.0f, -1.0f}, weight_scale{0.5f, 0.25f};
   QuantizedBias q = quantize_bias(bias, 0.5f, weight_scale);

@@ -154,21 +154,21 @@ bool leaves(float low, float high, const ScaleZeroPoint& p, QuantLimits limits) 
 
 }  // namespace
 
-QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
-  if ((rule.clipping == WeightClipping::kMse || rule.power_of_two) && rule.block_size == 0 && rule.bounds.empty())
-    return mse_weight_params(weight, rule);
+namespace {
+
+QuantParams min_max_weight_params(const Tensor& weight, const WeightRule& rule) {
   QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
   std::vector<float> converted;
-  if (rule.block_size > 0) return block_params(to_floats(weight), weight.dims(), rule, weight.type());
   if (weight.type() != DataType::kFloat) converted = to_floats(weight);
   Floats values = weight.type() == DataType::kFloat ? Floats(weight) : Floats(converted);
   ChannelRanges ranges = channel_ranges(values, strides(weight.dims(), rule.axis));
   QuantParams params;
   params.type = rule.type;
   params.axis = rule.axis;
-  params.reduced = rule.reduce_range && rule.keeps_range;
+  params.reduced = rule.reduce_range && !rule.compat_onnxruntime;
   params.power_of_two = rule.power_of_two;
   const AffineRule affine{limits, rule.symmetric, rule.min_real_range, weight.type(), rule.power_of_two};
+  bool cut = false;
   for (size_t c = 0; c < ranges.low.size(); ++c) {
     const float lowest = ranges.low[c], highest = ranges.high[c];
     if (c < rule.bounds.size()) {
@@ -178,10 +178,32 @@ QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
     // An empty tensor has no range; onnxruntime gives it scale 1 and zero point 0, and so does a range of 0.
     ScaleZeroPoint p;
     if (values.count > 0) p = scale_zero_point(ranges.low[c], ranges.high[c], affine);
-    params.cut |= params.reduced && leaves(lowest, highest, p, code_limits(params));
+    cut |= params.reduced && leaves(lowest, highest, p, code_limits(params));
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }
+  if (cut) params.deviations.emplace_back("D57");
+  return params;
+}
+
+// A channel of zeros has no range, and so zero point 0. Integer convolutions of releases up to 1.24 take one zero point
+// for all channels.
+void centre_empty_channels(QuantParams& params, const WeightRule& rule) {
+  if (!rule.axis || !rule.symmetric || rule.compat_onnxruntime) return;
+  const QuantLimits limits = quant_limits(rule.type, rule.reduce_range, rule.symmetric);
+  const int32_t middle = to_int32((static_cast<double>(limits.lowest) + limits.highest) / 2);
+  if (std::ranges::count(params.zero_point, middle) == std::ssize(params.zero_point)) return;
+  std::ranges::fill(params.zero_point, middle);
+  params.deviations.emplace_back("D65");
+}
+
+}  // namespace
+
+QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
+  if (rule.block_size > 0) return block_params(to_floats(weight), weight.dims(), rule, weight.type());
+  const bool by_error = (rule.clipping == WeightClipping::kMse || rule.power_of_two) && rule.bounds.empty();
+  QuantParams params = by_error ? mse_weight_params(weight, rule) : min_max_weight_params(weight, rule);
+  centre_empty_channels(params, rule);
   return params;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "quantization/plan/code_types.h"
@@ -40,8 +41,9 @@ struct QuantParams {
   std::optional<int64_t> axis;  // set: per channel
   int64_t block_size = 0;       // more than 0: per block of the axis
   bool reduced = false;         // codes keep to the reduced range of the type
-  bool cut = false;             // of them some, which onnxruntime lets leave it
   bool power_of_two = false;    // so are the scales, and stay when they are enlarged
+  // Where they differ from onnxruntime's: ids of docs/reference/compatibility.md.
+  std::vector<std::string> deviations;
 };
 // The codes that a tensor with these parameters may have. Scales and zero points alone do not tell: a clipped weight,
 // or one that is rounded otherwise, has values beyond the range that its scale was computed for.
@@ -65,8 +67,7 @@ struct WeightRule {
   int64_t block_size = 0;
   WeightClipping clipping = WeightClipping::kNone;
   bool power_of_two = false;  // scales; clipped as by kMse
-  // With reduce_range: codes end where the reduced range does. onnxruntime cuts them at the full one (D57).
-  bool keeps_range = false;
+  bool compat_onnxruntime = true;  // without D57 and D65 of docs/reference/compatibility.md
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
 

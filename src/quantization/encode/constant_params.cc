@@ -54,7 +54,7 @@ WeightRule weight_rule(const std::string& name, const Mark& mark, const Tensor& 
   rule.symmetric =
       rule.axis || (mark.weight ? options.symmetric_weights.value_or(signed_type) : options.symmetric_activations);
   rule.reduce_range = options.reduce_range;
-  rule.keeps_range = !options.compat_onnxruntime;
+  rule.compat_onnxruntime = options.compat_onnxruntime;
   rule.min_real_range = options.min_real_range;
   rule.power_of_two = options.power_of_two_scales;
   if (mark.weight) rule.clipping = options.weight_clipping;

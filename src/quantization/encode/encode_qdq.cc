@@ -41,13 +41,17 @@ class Encoder {
   }
 
  private:
+  void deviate(const QuantParams& params) {
+    for (const std::string& id : params.deviations) marks_.deviate(id);
+  }
+
   void compute_weight_params() {
     marks_.tensors.for_each([&](const std::string& name, const Mark& mark) {
       const auto found = view_.initializers.find(name);
       if (found == view_.initializers.end()) return;
       QuantParams& params = weights_[name];
       params = constant_params(name, mark, *found->second, options_, cache_);
-      if (params.cut) marks_.deviate("D57");
+      deviate(params);
     });
   }
 

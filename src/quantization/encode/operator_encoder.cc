@@ -137,7 +137,7 @@ WeightRule OperatorEncoder::rule_of(DataType type, std::optional<int64_t> axis, 
           .bounds = {},
           .clipping = as_weight && is_static() ? o.weight_clipping : WeightClipping::kNone,
           .power_of_two = o.power_of_two_scales && is_static(),
-          .keeps_range = !o.compat_onnxruntime};
+          .compat_onnxruntime = o.compat_onnxruntime};
 }
 
 QuantizedTensor OperatorEncoder::names_for(const std::string& tensor, QuantParams params) {
@@ -150,14 +150,14 @@ QuantizedTensor& OperatorEncoder::constant(const std::string& tensor, const Tens
   if (auto it = values_.find(key); it != values_.end()) {
     const QuantParams& known = it->second.params;
     const bool suits = as_weight ? fits(it->second, rule.axis) : fits_activation(it->second, rule.type);
-    const bool too_wide = rule.reduce_range && rule.keeps_range && !known.reduced;
+    const bool too_wide = rule.reduce_range && !rule.compat_onnxruntime && !known.reduced;
     if (suits && !too_wide) return it->second;
     deviate(known.type == DataType::kInt32 ? "D9" : suits ? "D57" : "D18");
     key = fmt::format("{}\n{} {} {}", tensor, static_cast<int>(rule.type), rule.axis.value_or(-1), rule.reduce_range);
     if (auto other = values_.find(key); other != values_.end()) return other->second;
   }
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(scope_ + tensor, value, rule));
-  if (q.params.cut) deviate("D57");
+  for (const std::string& id : q.params.deviations) deviate(id);
   std::vector<int64_t> param_dims;
   if (rule.axis) param_dims.push_back(static_cast<int64_t>(q.params.scale.size()));
   constants_.push_back({&q, scope_ + tensor, value, std::move(param_dims), {}});
@@ -182,6 +182,16 @@ QuantizedTensor& OperatorEncoder::weight(const std::string& tensor, DataType typ
   return const_cast<QuantizedTensor&>(activation(tensor));
 }
 
+QuantizedTensor& OperatorEncoder::filter(const std::string& tensor) {
+  if (!is_local(tensor)) return parent_->filter(tensor);
+  WeightRule rule = rule_of(DataType::kInt8, 0, true);
+  if (!rule.symmetric && !options().compat_onnxruntime) {
+    rule.symmetric = true;
+    deviate("D67");
+  }
+  return constant(tensor, *initializer(tensor), rule, true);
+}
+
 const QuantizedTensor& OperatorEncoder::transposed_weight(const std::string& tensor, const Tensor& value,
                                                           const WeightRule& rule, std::vector<int64_t> dims,
                                                           std::vector<int64_t> param_dims) {
@@ -190,7 +200,7 @@ const QuantizedTensor& OperatorEncoder::transposed_weight(const std::string& ten
                                 fmt::join(value.dims(), " "));
   if (auto it = values_.find(key); it != values_.end()) return it->second;
   QuantizedTensor& q = values_[key] = names_for(tensor, context_.cache.params(key, value, rule));
-  if (q.params.cut) deviate("D57");
+  for (const std::string& id : q.params.deviations) deviate(id);
   constants_.push_back({&q, key, value, std::move(param_dims), std::move(dims)});
   return q;
 }

@@ -71,6 +71,9 @@ class OperatorEncoder {
   std::string row_one();  // the scalar 1, as it is called in this graph
   // Of a constant in this type, per channel where an axis is given; of anything else as activation().
   QuantizedTensor& weight(const std::string& tensor, DataType type, std::optional<int64_t> axis);
+  // Of a constant, for a convolution: int8 by channel whatever was asked for, and symmetric, as releases up to 1.24
+  // take one zero point for all channels.
+  QuantizedTensor& filter(const std::string& tensor);
   // A constant that lies in the file as [..., columns, rows]: codes with the last two dimensions exchanged, the rule's
   // axis that of the original, parameters of shape `param_dims`, codes of shape `dims` before the exchange.
   const QuantizedTensor& transposed_weight(const std::string& tensor, const Tensor& value, const WeightRule& rule,
@@ -98,7 +101,7 @@ class OperatorEncoder {
   // The product of two scales, written once for nodes without a name.
   std::string scale_product(const std::string& a, const std::string& b, const std::string& node_name);
   std::string fresh(const std::string& name);
-  void deviate(const char* id) { result_.deviate(id, layer_); }
+  void deviate(const std::string& id) { result_.deviate(id, layer_); }
 
  private:
   struct Constant {  // codes are made when the graph is complete: a bias may still change the scale

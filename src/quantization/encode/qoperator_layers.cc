@@ -49,8 +49,7 @@ bool encode_conv(OperatorEncoder& e, const Node& n) {
   if (!ready(e, n, y)) return false;
   bool per_channel = filter && e.options().per_channel;
   QuantizedTensor x = e.activation(n.inputs[0]);
-  QuantizedTensor* weight = per_channel ? &e.weight(n.inputs[1], DataType::kInt8, 0)  // int8 whatever was asked for
-                                        : &e.weight(n.inputs[1], e.options().weight_type, {});
+  QuantizedTensor* weight = per_channel ? &e.filter(n.inputs[1]) : &e.weight(n.inputs[1], e.options().weight_type, {});
   std::vector<std::string> bias_codes;
   if (bias) {
     weight = &e.fit_to_bias(n.inputs[1], *weight, n.inputs[2], *bias, x);
