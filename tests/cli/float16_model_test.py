@@ -145,6 +145,22 @@ class Float16Models(unittest.TestCase):
         self.assertTrue([w for w in written.graph.initializer if w.data_type == T.INT8])
         self.assertEqual(kernels(out).count("Conv"), 2)
 
+    def test_small_channels_and_their_biases_keep_their_values(self):
+        weight, bias = halves(models.weight(8, 3, 3, 3)), halves(models.weight(8, seed=1))
+        weight[0] *= np.float16(1e-3)
+        weight[1] *= np.float16(1e-5)  # its bias has a scale that is 0 in float16
+        bias[:2] = np.float16([1e-3, 1e-4])
+        model = in_halves(models.save(self.dir / "small.onnx", [models.node("Conv", ["x", "w", "b"], ["y"])], [("x", [1, 3, 12, 12])],
+                                      [("y", [1, 8, 10, 10])], [("w", weight), ("b", bias)]))
+        x = np.load(self.images)["x"][:4].astype(np.float16)
+        run = lambda path: np.concatenate([onnxruntime.InferenceSession(str(path)).run(None, {"x": v[None]})[0] for v in x]).astype(np.float64)
+        out, _, said = self.quantize(model, "--data", self.images, "--quick", "--per-channel", "--activation-type", "uint8",
+                                     "--exclude-output-op-types", "Conv")
+        wanted, found = run(model), run(out)
+        for c in range(8):
+            self.assertLess(np.square(found[:, c] - wanted[:, c]).mean(), 1e-2 * np.square(wanted[:, c]).mean(), c)
+        self.assertIn("at D66", said)
+
     def test_halves_that_are_cast_where_they_are_read_stay(self):
         stored = self.dir / "stored.onnx"
         self.run_word("quantize", models.DIGITS, "--mode", "float16", "-o", stored)

@@ -189,6 +189,8 @@ def allowed(model, ranges, o):
         ids.add("D54")
     if half and o["activation_type"] in ("int8", "uint8") and any(n.op_type == "Concat" for n in graph.node):
         ids.add("D53")
+    if half:
+        ids.add("D66")  # 16-bit codes of values below 4 have such scales, and the products of two scales are soon too small
     if (o["restricted_asymmetric_activations"] or o["tensor_overrides"]) and half:
         ids.add("D17")
     if any(bits(t) == 4 for t in {o["activation_type"]}.union(*override_types(o))):
@@ -202,7 +204,7 @@ def allowed(model, ranges, o):
 
 
 # What compat_onnxruntime follows.
-RESTORED = {"D1", "D2", "D4", "D9", "D57", "D61", "D65"}
+RESTORED = {"D1", "D2", "D4", "D9", "D57", "D61", "D65", "D66"}
 # Allowed only where onnxruntime's own quantizer stops with an error, or its model does not run.
 WHERE_IT_FAILS = {"D5", "D12", "D34"}
 

@@ -66,6 +66,18 @@ TEST(Quantize, AChannelOfZerosHasTheZeroPointOfTheOthers) {
   }
 }
 
+TEST(ScaleZeroPoint, SmallScalesOfFloat16) {
+  AffineRule rule{.limits = {-127, 127}, .symmetric = true, .float_type = DataType::kFloat16};
+  const float largest = 127 * 0x1.4p-20f;
+  EXPECT_EQ(scale_zero_point(0, largest, rule).scale, 1);
+  rule.compat_onnxruntime = false;
+  EXPECT_EQ(scale_zero_point(0, largest, rule).scale, 0x1.4p-20f);
+  EXPECT_EQ(scale_zero_point(0, 127 * 0x1.4p-24f, rule).scale, 0x1p-23f) << "the next multiple: nothing is cut";
+  EXPECT_EQ(scale_zero_point(0, 0x1p-24f, rule).scale, 0x1p-24f) << "the smallest value there is";
+  EXPECT_EQ(scale_zero_point(0, 0, rule).scale, 1);
+  EXPECT_EQ(scale_zero_point(0, 127, rule).scale, 1);
+}
+
 TEST(QuantizeBias, ScaleIsTheProduct) {
   std::vector<float> bias{1.0f, -1.0f}, weight_scale{0.5f, 0.25f};
   QuantizedBias q = quantize_bias(bias, 0.5f, weight_scale);

@@ -41,6 +41,13 @@ double smallest_normal(DataType float_type) {
   return float_type == DataType::kFloat16 ? 0x1p-14 : static_cast<double>(FLT_MIN);
 }
 
+double usable_scale(double scale, DataType float_type, bool compat_onnxruntime) {
+  if (!(scale < smallest_normal(float_type))) return scale;  // NaN stays
+  if (compat_onnxruntime || float_type != DataType::kFloat16) return 0;
+  constexpr double kStep = 0x1p-24;
+  return std::ceil(scale / kStep) * kStep;
+}
+
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, const AffineRule& rule) {
   const double lowest = rule.limits.lowest, highest = rule.limits.highest;
   rmin = std::min(rmin, 0.0f);
@@ -54,7 +61,8 @@ ScaleZeroPoint scale_zero_point(float rmin, float rmax, const AffineRule& rule) 
     rmin = -rmax;
   }
   double scale = (static_cast<double>(rmax) - static_cast<double>(rmin)) / (highest - lowest);
-  if (scale < smallest_normal(rule.float_type)) return {1.0f, 0};
+  scale = usable_scale(scale, rule.float_type, rule.compat_onnxruntime);
+  if (scale == 0) return {1.0f, 0};
   if (rule.power_of_two) scale = next_power_of_two(scale);
   const double zero_point = rule.symmetric ? (lowest + highest) / 2 : lowest - static_cast<double>(rmin) / scale;
   return {rounded(scale, rule.float_type), to_int32(zero_point)};
@@ -167,7 +175,8 @@ QuantParams min_max_weight_params(const Tensor& weight, const WeightRule& rule) 
   params.axis = rule.axis;
   params.reduced = rule.reduce_range && !rule.compat_onnxruntime;
   params.power_of_two = rule.power_of_two;
-  const AffineRule affine{limits, rule.symmetric, rule.min_real_range, weight.type(), rule.power_of_two};
+  const AffineRule affine{limits,        rule.symmetric,    rule.min_real_range,
+                          weight.type(), rule.power_of_two, rule.compat_onnxruntime};
   bool cut = false;
   for (size_t c = 0; c < ranges.low.size(); ++c) {
     const float lowest = ranges.low[c], highest = ranges.high[c];
@@ -199,11 +208,19 @@ void centre_empty_channels(QuantParams& params, const WeightRule& rule) {
 
 }  // namespace
 
+void note_small_scales(QuantParams& params, DataType float_type) {
+  const auto is_small = [least = smallest_normal(float_type)](float scale) { return scale < least; };
+  if (float_type == DataType::kFloat16 && std::ranges::any_of(params.scale, is_small))
+    params.deviations.emplace_back("D66");
+}
+
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule) {
-  if (rule.block_size > 0) return block_params(to_floats(weight), weight.dims(), rule, weight.type());
   const bool by_error = (rule.clipping == WeightClipping::kMse || rule.power_of_two) && rule.bounds.empty();
-  QuantParams params = by_error ? mse_weight_params(weight, rule) : min_max_weight_params(weight, rule);
+  QuantParams params = rule.block_size > 0 ? block_params(to_floats(weight), weight.dims(), rule, weight.type())
+                       : by_error          ? mse_weight_params(weight, rule)
+                                           : min_max_weight_params(weight, rule);
   centre_empty_channels(params, rule);
+  if (!rule.compat_onnxruntime) note_small_scales(params, weight.type());
   return params;
 }
 

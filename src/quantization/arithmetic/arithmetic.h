@@ -22,11 +22,12 @@ struct AffineRule {
   bool symmetric = false;
   std::optional<double> min_real_range = {};
   DataType float_type = DataType::kFloat;
-  bool power_of_two = false;  // the scale becomes the next one
+  bool power_of_two = false;       // the scale becomes the next one
+  bool compat_onnxruntime = true;  // without D66 of docs/reference/compatibility.md
 };
 // Affine parameters of [rmin, rmax] widened to hold 0 (and to `min_real_range`); the quotient is taken in double and
-// rounded once. A range that is empty or below float's smallest normal gives scale 1, zero point 0.
-// For a float16 tensor sums and scale are rounded to float16, and its smallest normal is the limit.
+// rounded once. A scale that is no usable_scale() gives 1, zero point 0.
+// For a float16 tensor sums and scale are rounded to float16.
 ScaleZeroPoint scale_zero_point(float rmin, float rmax, const AffineRule& rule);
 double next_power_of_two(double value);  // the smallest that is no smaller than the positive `value`
 // uint8 only: the zero point is 0 where nothing is negative, else 128; the scale covers both sides.
@@ -66,10 +67,12 @@ struct WeightRule {
   // comes from the rounded scale.
   int64_t block_size = 0;
   WeightClipping clipping = WeightClipping::kNone;
-  bool power_of_two = false;  // scales; clipped as by kMse
-  bool compat_onnxruntime = true;  // without D57 and D65 of docs/reference/compatibility.md
+  bool power_of_two = false;       // scales; clipped as by kMse
+  bool compat_onnxruntime = true;  // without D57, D65 and D66 of docs/reference/compatibility.md
 };
 QuantParams weight_params(const Tensor& weight, const WeightRule& rule);
+// Whether scales of a float16 tensor are below its normal numbers, as onnxruntime's are not (D66).
+void note_small_scales(QuantParams& params, DataType float_type);
 
 // Of all ranges within min-max, tried in steps, the one with the smallest squared error of the weight, by channel. A
 // scale that is a power of two is halved as long as that helps.
@@ -108,7 +111,10 @@ Tensor zero_point_tensor(const QuantParams& params, const std::vector<int64_t>& 
 
 // A value of a tensor of this type: rounded to float16 where it is that.
 float rounded(double value, DataType float_type);
-double smallest_normal(DataType float_type);  // scales below it count as 0
+double smallest_normal(DataType float_type);
+// The scale as tensors of the type hold it; 0 where it is too small. onnxruntime's rule ends at the smallest normal
+// number. Those of float16 are not small, so that ours goes on to its multiples of 2^-24, rounded up: nothing is cut.
+double usable_scale(double scale, DataType float_type, bool compat_onnxruntime);
 
 // Values as float, whatever the float type.
 std::vector<float> to_floats(const Tensor& tensor);

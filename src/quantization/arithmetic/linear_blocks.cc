@@ -17,16 +17,18 @@ Blocks::Blocks(const std::vector<int64_t>& dims, int64_t axis, int64_t block_siz
 namespace {
 
 // Unlike elsewhere the zero point comes from the rounded scale, and a symmetric empty block keeps the middle.
-ScaleZeroPoint block_scale_zero_point(float low, float high, QuantLimits limits, bool symmetric, DataType float_type) {
-  if (symmetric) {
+ScaleZeroPoint block_scale_zero_point(float low, float high, const AffineRule& rule) {
+  if (rule.symmetric) {
     high = std::max(-low, high);
     low = -high;
   }
-  double lowest = limits.lowest, highest = limits.highest;
-  float scale = rounded(static_cast<double>(rounded(high - low, float_type)) / (highest - lowest), float_type);
-  bool empty = static_cast<double>(scale) < smallest_normal(float_type);
+  const DataType type = rule.float_type;
+  double lowest = rule.limits.lowest, highest = rule.limits.highest;
+  float scale = rounded(static_cast<double>(rounded(high - low, type)) / (highest - lowest), type);
+  scale = static_cast<float>(usable_scale(scale, type, rule.compat_onnxruntime));
+  const bool empty = scale == 0;
   if (empty) scale = 1;
-  if (symmetric) return {scale, static_cast<int32_t>(std::nearbyint((lowest + highest) / 2.0))};
+  if (rule.symmetric) return {scale, static_cast<int32_t>(std::nearbyint((lowest + highest) / 2.0))};
   if (empty) return {scale, 0};
   double zero_point = std::nearbyint(lowest - static_cast<double>(low) / static_cast<double>(scale));
   return {scale, to_int32(std::clamp(zero_point, lowest, highest))};
@@ -70,9 +72,12 @@ QuantParams block_params(std::span<const float> values, const std::vector<int64_
       }
   QuantParams params{
       .type = rule.type, .scale = {}, .zero_point = {}, .axis = rule.axis, .block_size = rule.block_size};
-  QuantLimits limits = quant_limits(rule.type, false, rule.symmetric);
+  const AffineRule affine{.limits = quant_limits(rule.type, false, rule.symmetric),
+                          .symmetric = rule.symmetric,
+                          .float_type = float_type,
+                          .compat_onnxruntime = rule.compat_onnxruntime};
   for (size_t k = 0; k < low.size(); ++k) {
-    ScaleZeroPoint p = block_scale_zero_point(low[k], high[k], limits, rule.symmetric, float_type);
+    ScaleZeroPoint p = block_scale_zero_point(low[k], high[k], affine);
     params.scale.push_back(p.scale);
     params.zero_point.push_back(p.zero_point);
   }

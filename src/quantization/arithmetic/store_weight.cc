@@ -36,7 +36,9 @@ StoredWeight quantize_8(const Tensor& weight, const Cut& cut, bool symmetric) {
                   .symmetric = symmetric,
                   .reduce_range = false,
                   .min_real_range = {},
-                  .axis = 1};
+                  .axis = 1,
+                  .bounds = {},
+                  .compat_onnxruntime = false};
   Grouping g = cut.blocks;
   if (g.before == 1) g = {1, 1, g.outer * g.channels, g.after};  // one run for all
   Tensor blocks = pad(weight, cut).reshaped({g.outer, g.before, g.channels, g.after});

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "model/float16.h"
 #include "quantization/arithmetic/channels.h"
 #include "seqto/error.h"
 
@@ -79,7 +78,7 @@ class Search {
     QuantLimits limits = quant_limits(rule_.type, rule_.reduce_range, rule_.symmetric);
     const AffineRule rule{limits, rule_.symmetric, rule_.min_real_range, DataType::kFloat, rule_.power_of_two};
     ScaleZeroPoint p = scale_zero_point(channel_.low * low_share, channel_.high * high_share, rule);
-    if (half_) p.scale = half_to_float(float_to_half(p.scale));
+    if (half_) p.scale = rounded(usable_scale(p.scale, DataType::kFloat16, false), DataType::kFloat16);
     double error = squared_error(channel_.values, p, codes_);
     if (error_ && !(error < *error_)) return false;
     error_ = error;

@@ -9,16 +9,18 @@ QuantParams activation_params(const Range& range, const QuantizeOptions& options
   float low = o ? o->rmin.value_or(range.lowest) : range.lowest;
   float high = o ? o->rmax.value_or(range.highest) : range.highest;
   bool symmetric = o ? o->symmetric.value_or(options.symmetric_activations) : options.symmetric_activations;
-  const bool powers = options.power_of_two_scales;
+  const bool powers = options.power_of_two_scales, compat = options.compat_onnxruntime;
   ScaleZeroPoint p;
   if (options.restricted_asymmetric_activations && type == DataType::kUint8 && !symmetric) {
     p = snapped_scale_zero_point(low, high, options.min_real_range);
     p.scale = rounded(powers ? next_power_of_two(p.scale) : p.scale, float_type);
   } else {
     const QuantLimits limits = quant_limits(type, false, symmetric);
-    p = scale_zero_point(low, high, {limits, symmetric, options.min_real_range, float_type, powers});
+    p = scale_zero_point(low, high, {limits, symmetric, options.min_real_range, float_type, powers, compat});
   }
-  return {type, {p.scale}, {p.zero_point}, {}};
+  QuantParams params{type, {p.scale}, {p.zero_point}, {}};
+  if (!compat) note_small_scales(params, float_type);
+  return params;
 }
 
 std::optional<QuantParams> ActivationParams::original(const std::string& tensor) const {
