@@ -195,7 +195,16 @@ class Encoder {
   // The codes of a product with these rows are those of a table, if no row is padded.
   bool can_gather_outputs(const Tensor& weight) const {
     const auto& dims = weight.dims();
-    return !exact_ && options_.bits != 2 && dims.size() == 2 && dims[1] % block_of(dims[1]) == 0;
+    return !exact_ && options_.bits != 2 && dims.size() == 2 && dims[1] % block_of(dims[1]) == 0 &&
+           tied_block_of(dims[1]) >= 16;
+  }
+
+  // Two zero points of 4 bits share a byte. A product's rows begin at a byte of their own; of a table releases up
+  // to 1.24 read on where the row before ended (onnxruntime issue 26506). An even number of blocks is the same to both.
+  int64_t tied_block_of(int64_t k) const {
+    const int64_t block = block_of(k);
+    const bool is_odd = options_.bits == 4 && !options_.int4_symmetric && k / block % 2 == 1;
+    return is_odd ? block / 2 : block;
   }
 
   // A weight whose readers would have it in two forms is stored in the one that all of them can read.
@@ -264,7 +273,9 @@ class Encoder {
   // `matrix`: nothing of a table.
   EncodedWeight nbits(const std::string& name, const std::optional<Matrix>& matrix, const Tensor& weight) {
     const Matrix m = matrix ? *matrix : Matrix{weight.dims()[1], weight.dims()[0], true};
-    const int64_t block = block_of(m.k);
+    const int64_t block = tied_.contains(name) ? tied_block_of(m.k) : block_of(m.k);
+    if (block != block_of(m.k))
+      note("weight '{}' has blocks of {}: a table that a product reads needs an even number of them", name, block);
     return made(name, StoredForm::kMatMulNBits, m, block, [&] {
       NbitsRuns q = quantize_matrix(m, weight, rule(weight, block, options_.bits));
       auto middle = static_cast<uint8_t>(1 << (options_.bits - 1));
