@@ -186,6 +186,21 @@ Model two_layers() {
 
 Plan matmuls(Scheme scheme) { return Plan{{{"node_0", scheme}, {"node_2", scheme}}}; }
 
+TEST(Int4Weights, EightBitsOfALayerAreEightInEveryFormat) {
+  const Model model = model_of(R"(<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,64] x) => (float[2,64] y) { [m] y = MatMul(x, w) })",
+                               {{"w", {64, 64}}});
+  Plan plan = uniform_plan(model, Scheme::kInt4Weights);
+  plan.options["m"].bits = 8;
+  for (Int4Format format : {Int4Format::kMatMulNBits, Int4Format::kQdq, Int4Format::kFolded}) {
+    QuantizeOptions options;
+    options.weight_only.int4_format = format;
+    const Model written = Quantizer(model, {}, options).quantize(plan);
+    const auto holds_codes = [](const Initializer& i) { return std::ssize(i.tensor.bytes()) == 64 * 64; };
+    EXPECT_TRUE(std::ranges::any_of(written.graph.initializers, holds_codes)) << to_string(format);
+  }
+}
+
 TEST(Float16, WeightsAreStoredAndComputationIsFloat) {
   Model result = write(two_layers(), Scheme::kFloat16);
   EXPECT_EQ(op_types(result), (std::vector<std::string>{"Cast", "Cast", "MatMul", "Relu", "MatMul"}));

@@ -184,7 +184,8 @@ class Encoder {
     const Tensor& weight = *constant_(site.weight);
     const auto matrix = matrix_of(node, site, weight);
     const bool in_operators = options_.int4_format == Int4Format::kMatMulNBits;
-    if (options_.int4_format == Int4Format::kQdq && matrix) return {StoredForm::kDequantize, false};
+    if (options_.int4_format == Int4Format::kQdq && options_.bits == 4 && matrix)
+      return {StoredForm::kDequantize, false};
     if (in_operators && matrix && is_plain(node) && !vectors_.contains(node.inputs[0]) && pays(*matrix, weight))
       return {StoredForm::kMatMulNBits, matrix->rows_are_channels};
     if (in_operators && !site.transposed && can_gather(node, weight))
