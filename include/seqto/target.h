@@ -72,7 +72,8 @@ struct Target {
   // fused; nothing: behind all.
   std::optional<std::vector<std::string>> pairs_behind;
   bool float_between_products = false, sums_for_adds = false, add_joins_product = false;  // as in QuantizeOptions
-  bool float_biases = false;  // a DequantizeLinear of int32 codes is refused
+  bool float_biases = false;             // a DequantizeLinear of int32 codes is refused
+  std::optional<double> min_real_range;  // as in QuantizeOptions
   // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does
   // again or undoes is left out.
   bool optimizes_pairs = false;
@@ -117,9 +118,9 @@ std::string lint_to_json(const Lint& result);
 using Refusal = std::function<std::string(const Model& model)>;
 
 // Types, zero points and granularity of static layers as the target's rules for convolutions and products want them;
-// biases in float where it takes no others; weights of 7 bits where pairs saturate, and without [arithmetic] for "cpu" where they do on this processor.
-// Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where the target computes nothing in
-// integers, or does not take a named field's value.
+// biases in float where it takes no others; weights of 7 bits where pairs saturate, and without [arithmetic] for "cpu"
+// where they do on this processor. Fields in `named` (as QuantizeOptions spells them) stay. Throws Error{kUsage} where
+// the target computes nothing in integers, or does not take a named field's value.
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named = {});
 // What of this is about layers of all schemes: sums_for_adds, and widen_float16 where `floats` has float32 alone.
 void take_target_forms(QuantizeOptions& options, const Target& target);

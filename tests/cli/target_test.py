@@ -137,6 +137,17 @@ class Files(unittest.TestCase):
         self.assertEqual(scales["Gemm"].size, 1)
         self.assertGreater(scales["Conv"].size, 1)
 
+    def test_qnn_gets_no_narrower_range_than_it_has(self):
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("Conv", ["c", "v"], ["y"])]
+        model = models.save(self.dir / "narrow.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 4, 4])],
+                            [("w", models.weight(4, 3, 3, 3) * np.float32(1e-7)), ("v", models.weight(4, 4, 3, 3, seed=1))])
+        data = models.arrays(self.dir / "narrow.npz", samples=8)
+        for flags, least in (((), 1e-4), (("--min-real-range", 1e-3), 1e-3)):
+            graph = self.quantize("qnn-htp", *flags, model=model, data=data).graph
+            constants = {w.name: numpy_helper.to_array(w) for w in graph.initializer}
+            pair = next(n for n in graph.node if n.op_type == "QuantizeLinear" and n.input[0] == "c")
+            self.assertAlmostEqual(float(constants[pair.input[1]]), least / 255, delta=least / 2550)
+
     def test_qnn_gets_the_fixed_scale_of_a_sigmoid_in_16_bits(self):
         model = sigmoid_after_product(self.dir / "sigmoid.onnx")
         data = models.arrays(self.dir / "x.npz", samples=8, shape=(8,))

@@ -156,6 +156,7 @@ void take_target_types(QuantizeOptions& options, const Target& target, std::span
   if (rule.symmetric_weights) options.symmetric_weights = true;
   if (rule.power_of_two) options.power_of_two_scales = true;
   if (target.float_biases) options.quantize_bias = false;
+  if (!options.min_real_range) options.min_real_range = target.min_real_range;
   const bool saturates = target.arithmetic ? target.arithmetic->pairs_saturate : pairs_saturate_on(target.device);
   if (saturates && !is_named("reduce_range")) options.reduce_range = true;
   if (target.floats.empty()) {

@@ -288,6 +288,7 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.sums_for_adds, "sums_for_adds", flag);
   take(target.add_joins_product, "add_joins_product", flag);
   take(target.float_biases, "float_biases", flag);
+  take(target.min_real_range, "min_real_range", [&](const char* key) { return r.number(key); });
   take(target.optimizes_pairs, "optimizes_pairs", flag);
   take(target.signed_pairs_become_unsigned, "signed_pairs_become_unsigned", flag);
   take(target.most_opset, "most_opset", [&](const char* key) { return r.whole(key); });
