@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,9 +66,12 @@ struct Target {
   std::vector<std::string> schemes;    // that files for it may have, as plans name them
   std::vector<std::string> floats;     // types that it computes other layers in; empty: none, such layers are refused
   std::vector<std::string> operators;  // on codes that it has beside pairs: "QLinearConv", "MatMulNBits" ...
-  std::vector<std::string> lacks;      // of ai.onnx, that it has in no form
-  int64_t most_opset = 0;              // 0: any
-  bool fixed_shapes = false;           // takes no model with an open dimension of an input
+  // Weights that these take, others are refused: types of tensors, of bytes with the bits of a code, "uint8:4". One
+  // that is not here takes all.
+  std::map<std::string, std::vector<std::string>> operator_codes;
+  std::vector<std::string> lacks;  // of ai.onnx, that it has in no form
+  int64_t most_opset = 0;          // 0: any
+  bool fixed_shapes = false;       // takes no model with an open dimension of an input
   // Beside those in front of layers, pairs stand behind these operators alone, so that what follows others can be
   // fused; nothing: behind all.
   std::optional<std::vector<std::string>> pairs_behind;

@@ -323,6 +323,20 @@ class Lint(unittest.TestCase):
                     for t in ("onnxruntime-cpu-x86", "onnxruntime-cpu-x86-1.24", "onnxruntime-cpu-x86-1.20")}
         self.assertEqual(list(verdicts.values()), ["integers", "integers", "float"])
 
+    def test_weights_in_blocks_that_a_release_does_not_take(self):
+        """1.20 has no kernel for 2 and 8 bits, nor for tables of bytes, as a head shares them."""
+        model, out, plan = self.dir / "tied.onnx", self.dir / "blocks.onnx", self.dir / "plan.json"
+        nodes = [models.node("Gather", ["table", "ids"], ["e"]), models.node("MatMul", ["e", "w"], ["h"]),
+                 models.node("Transpose", ["table"], ["t"], perm=[1, 0]), models.node("MatMul", ["h", "t"], ["y"])]
+        models.save(model, nodes, [("ids", [1, 4], T.INT64)], [("y", [1, 4, 64])], [("table", models.weight(64, 64)), ("w", models.weight(64, 64, seed=1))])
+        for layers, bits, refused in (["h_node"], 4, []), (["h_node"], 8, ["h_node"]), (["e_node", "y_node"], 4, ["e_node"]):
+            plan.write_text(json.dumps({"schemes": dict.fromkeys(layers, {"scheme": "int4_weights", "bits": bits})}))
+            done = seqto("quantize", model, "--plan", plan, "-o", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            _, nodes = self.lint(out, "--target", "onnxruntime-cpu-x86-1.20", code=5 if refused else 0)
+            self.assertEqual([n for n in nodes if nodes[n]["verdict"] == "refused"], refused, layers)
+            self.lint(out, "--target", "onnxruntime-cpu-x86-1.24")
+
     def test_markdown(self):
         seqto("lint", self.signed, "--markdown", self.dir / "lint.md")
         text = (self.dir / "lint.md").read_text()

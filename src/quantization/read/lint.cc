@@ -395,7 +395,10 @@ class Linter {
   }
 
   LintedNode on_codes(const Node& node) const {
-    if (std::ranges::count(target_.operators, node.op_type) > 0) return {.verdict = Verdict::kIntegers};
+    if (std::ranges::count(target_.operators, node.op_type) > 0) {
+      const std::string why = fault_of_blocks(node, view_, target_);
+      return {.verdict = why.empty() ? Verdict::kIntegers : Verdict::kRefused, .reason = why};
+    }
     return {.verdict = Verdict::kRefused,
             .reason = fmt::format("the target has no operator {}{}", node.op_type,
                                   target_.rules.empty() ? ""

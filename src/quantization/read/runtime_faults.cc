@@ -1,5 +1,8 @@
 #include "quantization/read/runtime_faults.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "model/op_traits.h"
@@ -68,6 +71,18 @@ std::string fault_of(const Node& layer, const Surroundings& around, bool in_inte
   if (is_matmul(layer)) return in_integers ? fault_of_product(layer, around) : "";
   if (is_conv(layer)) return fault_of_convolution(layer, around, in_integers);
   return is_add(layer) || is_mul(layer) ? fault_of_elementwise(layer, around) : "";
+}
+
+std::string fault_of_blocks(const Node& node, const GraphView& view, const Target& target) {
+  const auto taken = target.operator_codes.find(node.op_type);
+  const size_t weight = is_nbits(node) ? 1 : 0;
+  if (taken == target.operator_codes.end() || node.inputs.size() <= weight) return {};
+  const auto type = view.types.find(node.inputs[weight]);
+  if (type == view.types.end()) return {};
+  std::string found(to_string(type->second));
+  if (type->second == DataType::kUint8) found += fmt::format(":{}", node.int_attribute("bits", 4));
+  if (std::ranges::count(taken->second, found) > 0) return {};
+  return fmt::format("a weight of {} found; {} taken (--int4-format folded)", found, fmt::join(taken->second, ", "));
 }
 
 std::string fault_of_moved_pair(const Node& mover, const Surroundings& around, const Model& file,

@@ -7,6 +7,7 @@
 
 #include "model/graph_view.h"
 #include "quantization/read/settled_pairs.h"
+#include "seqto/target.h"
 
 namespace seqto::internal {
 
@@ -27,6 +28,9 @@ struct Surroundings {
 
 // What is found that ends it; empty: nothing. `in_integers`: the target takes the layer so.
 std::string fault_of(const Node& layer, const Surroundings& around, bool in_integers);
+
+// Of an operator on codes in blocks: weights that the target's release does not take.
+std::string fault_of_blocks(const Node& node, const GraphView& view, const Target& target);
 
 // Of a node that only moves values: a pair of int8 that ONNX Runtime puts behind it and then makes uint8. `file`: as it
 // is, with its `view`.

@@ -152,6 +152,17 @@ std::optional<Arithmetic> read_arithmetic(const toml::table* table, const std::s
   return a;
 }
 
+std::map<std::string, std::vector<std::string>> read_operator_codes(const toml::table* table, const std::string& file) {
+  if (!table) return {};
+  static const std::vector<std::string> kCodes{"int4", "uint4", "uint8:2", "uint8:4", "uint8:8"};
+  Reader r(*table, file);
+  std::map<std::string, std::vector<std::string>> codes;
+  for (const char* op_type : {"MatMulNBits", "GatherBlockQuantized"})
+    if (auto taken = r.words(op_type, "some", kCodes); r.has(op_type)) codes[op_type] = std::move(taken);
+  r.finish();
+  return codes;
+}
+
 TargetRule read_rule(const toml::table& table, const std::string& file) {
   Reader r(table, file);
   TargetRule rule;
@@ -275,6 +286,8 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.floats, "floats",
        [&](const char* key) { return r.words(key, "some", kFloats, base.empty() ? kFloatsExpected : nullptr); });
   take(target.operators, "operators", words);
+  take(target.operator_codes, "operator_codes",
+       [&](const char* key) { return read_operator_codes(r.table(key), file); });
   take(target.lacks, "lacks", [&](const char* key) { return r.operators(key); });
   take(target.device, "device", [&](const char* key) { return read_device(r, table, key); });
   take(target.schemes, "schemes", words);
