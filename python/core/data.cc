@@ -7,6 +7,7 @@
 #include "call.h"
 #include "own_parts.h"
 #include "seqto/error.h"
+#include "seqto/positions.h"
 
 namespace seqto::python {
 namespace {
@@ -259,7 +260,7 @@ std::unique_ptr<Dataset> dataset_of(nb::handle given, const Model& model, const 
   }
   require_as_it_is(options);
   if (is_sequence_of_samples(given)) return open_sequence(given, inputs, options);
-  return std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options));
+  return with_positions(std::make_unique<GivenDataset>(chosen(samples_of(given, inputs), options)), inputs);
 }
 
 nb::object read_once(nb::handle given) {

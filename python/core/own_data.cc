@@ -4,6 +4,7 @@
 
 #include "data.h"
 #include "own_parts.h"
+#include "seqto/positions.h"
 
 namespace seqto::python {
 namespace {
@@ -95,7 +96,7 @@ bool is_sequence_of_samples(nb::handle given) {
 
 std::unique_ptr<Dataset> open_sequence(nb::handle sequence, std::span<const ValueInfo> inputs,
                                        const DatasetOptions& options) {
-  return std::make_unique<SequenceDataset>(sequence, inputs, options);
+  return with_positions(std::make_unique<SequenceDataset>(sequence, inputs, options), inputs);
 }
 
 }  // namespace seqto::python

@@ -9,11 +9,11 @@
 #include "base/hash.h"
 #include "data/boxes.h"
 #include "data/datasets.h"
-#include "data/positions.h"
 #include "data/shapes.h"
 #include "data/targets.h"
 #include "data/token_inputs.h"
 #include "seqto/error.h"
+#include "seqto/positions.h"
 
 namespace seqto {
 namespace {
@@ -111,7 +111,7 @@ std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span
                                     const DatasetOptions& options) {
   const std::vector<ValueInfo> open = internal::inputs_from_data(inputs, options);
   auto data = internal::with_targets(open_source(path, open, options), path, open, options);
-  return internal::with_positions(internal::fill_inputs(std::move(data), inputs, options), inputs);
+  return with_positions(internal::fill_inputs(std::move(data), inputs, options), inputs);
 }
 
 bool has_own(const AudioWindows& w) { return w.log_mel || w.normalize || w.window > 0 || w.hop > 0 || w.lead > 0; }

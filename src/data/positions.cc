@@ -1,4 +1,4 @@
-#include "data/positions.h"
+#include "seqto/positions.h"
 
 #include <algorithm>
 #include <string_view>
@@ -6,7 +6,7 @@
 
 #include "data/token_inputs.h"
 
-namespace seqto::internal {
+namespace seqto {
 namespace {
 
 constexpr size_t kNone = static_cast<size_t>(-1);
@@ -21,7 +21,7 @@ size_t token_input(std::span<const ValueInfo> inputs, size_t mask) {
   if (const size_t ids = named(inputs, "input_ids"); ids != kNone) return ids;
   size_t only = kNone;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i == mask || !reads_ids(inputs.subspan(i, 1))) continue;
+    if (i == mask || !internal::reads_ids(inputs.subspan(i, 1))) continue;
     if (only != kNone) return kNone;
     only = i;
   }
@@ -80,4 +80,4 @@ std::unique_ptr<Dataset> with_positions(std::unique_ptr<Dataset> data, std::span
   return std::make_unique<SequenceData>(std::move(data), tokens, mask);
 }
 
-}  // namespace seqto::internal
+}  // namespace seqto

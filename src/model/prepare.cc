@@ -118,12 +118,13 @@ Model convert_opset(const Model& model, int64_t version) {
   constexpr const char* kAside = "seqto.aside";
   try {
     Model known = model;
-    move_out(known, kAside);
+    if (move_out(known, kAside)) known.opsets.push_back({kAside, 1});
     onnx::ModelProto converted = onnx::version_conversion::ConvertVersion(
         internal::to_proto(known, internal::Weights::kSmallOnly), static_cast<int>(version));
     Model result = internal::from_proto(std::move(converted), {.left_out = &model});
     for (Node& node : result.graph.nodes)
       if (node.domain == kAside) node.domain.clear();
+    std::erase_if(result.opsets, [&](const Opset& o) { return o.domain == kAside; });
     if (model.opset() <= 10 && version > 10) place_pixels(result);
     // Up to opset 12 the inputs of Resize are not optional.
     if (version >= 13) internal::drop_empty_inputs(result);

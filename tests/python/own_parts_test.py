@@ -21,6 +21,9 @@ HOW = {"objectives": ["kl", "size"], "calibration_samples": 16, "search_samples"
        "schemes": ["int8", "int8_weights", "float32"], "front": 6, "racing": False, "correct_weights": False,
        "fast_types": False, "improve": False, "isolated": False}
 
+# A strategy that does not search takes no settings of a search.
+INCREMENTAL = {**{k: v for k, v in HOW.items() if k not in ("search_samples", "front", "racing")}, "strategy": "incremental"}
+
 
 class Digits:
     """As a torch Dataset has it: samples without an axis for the batch, and labels."""
@@ -86,7 +89,7 @@ class Data(Folder):
         self.assertTrue(seqto.validate(MODEL, MODEL, Digits(), samples=20))
 
     def test_tune(self):
-        how = dict(HOW, strategy="incremental", max_evaluations=6)
+        how = dict(INCREMENTAL, max_evaluations=6)
         data = Digits()
         own = seqto.tune(MODEL, data, self.dir / "own", **how)
         array = seqto.tune(MODEL, ARRAYS, self.dir / "array", **how)
@@ -256,7 +259,7 @@ class Metrics(Folder):
 
 class Devices(Folder):
     def test_a_function_that_runs_models_gives_the_losses_of_the_cpu(self):
-        how = dict(HOW, strategy="incremental", max_evaluations=6)
+        how = dict(INCREMENTAL, max_evaluations=6)
         own = seqto.tune(MODEL, ARRAYS, self.dir / "own", device=onnxruntime_cpu, **how)
         cpu = seqto.tune(MODEL, ARRAYS, self.dir / "cpu", **how)
         self.assertEqual(figures(own), figures(cpu))
@@ -287,11 +290,11 @@ class Devices(Folder):
                 self.latency_ns = 12345
                 return dict(zip(["logits"], self.run(inputs)))
 
-        study = seqto.tune(MODEL, ARRAYS, self.dir / "out", devices={"mine": Timed}, strategy="incremental",
-                           max_evaluations=4, **HOW)
+        study = seqto.tune(MODEL, ARRAYS, self.dir / "out", devices={"mine": Timed}, max_evaluations=4,
+                           **INCREMENTAL)
         self.assertEqual(study.selected.latency_ns, 12345)
-        both = seqto.tune(MODEL, ARRAYS, self.dir / "both", devices=["cpu", Timed], strategy="incremental",
-                          max_evaluations=4, **HOW)
+        both = seqto.tune(MODEL, ARRAYS, self.dir / "both", devices=["cpu", Timed], max_evaluations=4,
+                          **INCREMENTAL)
         self.assertEqual(list(both.summary["elsewhere"]), ["Timed"])
 
     def test_a_failing_candidate_is_a_failed_trial_and_a_failing_device_ends_the_run(self):

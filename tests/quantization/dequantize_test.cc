@@ -65,8 +65,8 @@ TEST(Dequantize, ADequantizeLinearThatStaysKeepsItsAxis) {
 
 TEST(Dequantize, ConstantsOfOtherTypesStay) {
   Model model = parse_model_text(
-      "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) <uint8[2] w = {1, 2}> {"
-      " c = Cast<to = 1>(w) y = Add(x, c) }");
+      "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) <uint8[2] w = {1, 2}, float s = {0.1}, uint8 z = {0}> {"
+      " c = Cast<to = 1>(w) a = Add(x, c) q = QuantizeLinear(a, s, z) y = DequantizeLinear(q, s, z) }");
   Tensor& codes = model.graph.initializers[0].tensor;
   const std::vector<std::byte> bytes(codes.bytes().begin(), codes.bytes().end());
   codes = Tensor::from(DataType::kFloat8e4m3fn, {2}, bytes);

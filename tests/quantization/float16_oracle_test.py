@@ -111,9 +111,8 @@ def outputs_of_float_layers(folder):
     """One is an output and read by a layer in float16."""
     source = save(folder / "float.onnx", [N("MatMul", ["x", "w"], ["y"]), N("MatMul", ["y", "w"], ["z"])], [("x", [6, 24])],
                   [("y", [6, 24]), ("z", [6, 24])], [W])
-    first = onnx.load(source).graph.node[0].name
     x = R.normal(size=(6, 24)).astype(np.float32)
-    found = run(written(folder, source, "--float16-compute", "--float16-io", "--exclude", first), x)
+    found = run(written(folder, source, "--float16-compute", "--float16-io", "--exclude", "node_0"), x)
     for wanted, got in zip(run(source, x), found):
         assert got.dtype == np.float16
         assert np.abs(wanted - got.astype(np.float32)).max() < 0.02 * np.abs(wanted).max()

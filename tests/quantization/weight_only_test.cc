@@ -158,19 +158,6 @@ TEST(Int8Weights, WhatWouldNotShrinkStaysAndIsSaid) {
   EXPECT_NE(quantizer.notes()[0].find("not make the file smaller"), std::string::npos);
 }
 
-TEST(Int8Weights, InitializersOfOldModelsStayConstant) {
-  Model model = model_of(R"(
-    <ir_version: 3, opset_import: ["" : 11]>
-    g (float[4,32] x, float[32,32] w, float[32] b) => (float[4,32] y) {
-      m = MatMul(x, w)
-      y = Add(m, b)
-    })",
-                         {{"w", {32, 32}}, {"b", {32}}});
-  Model result = write(model, Scheme::kInt8Weights);
-  EXPECT_EQ(result.ir_version, 4);
-  EXPECT_EQ(result.graph.inputs.size(), 1u);
-}
-
 // --- float16
 
 Model two_layers() {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "base/hash.h"
-#include "data/positions.h"
 #include "seqto/error.h"
+#include "seqto/positions.h"
 
 namespace seqto::internal {
 namespace {
