@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "model/proto.h"
 #include "model/shape_registry.h"
 #include "model/sort_nodes.h"
@@ -57,7 +58,7 @@ const Tensor* constant(const Graph& graph, const std::string& name) {
 // their defaults, which say something else.
 void place_pixels(Model& converted) {
   for (Node& node : converted.graph.nodes) {
-    if (!node.domain.empty() || node.op_type != "Resize") continue;
+    if (!node.domain.empty() || !internal::is_resize(node)) continue;
     node.set_attribute({"coordinate_transformation_mode", std::string("asymmetric")});
     if (node.string_attribute("mode", "nearest") != "nearest") continue;
     const Tensor* scales = node.inputs.size() > 2 ? constant(converted.graph, node.inputs[2]) : nullptr;
