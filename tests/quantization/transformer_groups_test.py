@@ -83,7 +83,7 @@ class TransformerGroups(unittest.TestCase):
     def front(self, model, name):
         onnx.save(model, self.dir / "m.onnx")
         words = ["--objectives", "kl,size", "--schemes", "float32,int8_weights,int4_weights", "--no-improve", "--calibration-samples", "4",
-                 "--search-samples", "12", "--evaluation-samples", "24", "--search-evaluations", "60", "--seed", "1"]
+                 "--search-samples", "12", "--evaluation-samples", "24", "--search-evaluations", "80", "--seed", "1"]
         done = models.seqto("tune", self.dir / "m.onnx", "--data", self.dir / "ids.npz", *words, "-o", self.dir / name)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads((self.dir / name / "summary.json").read_text())
