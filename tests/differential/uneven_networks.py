@@ -193,6 +193,8 @@ def network(seed):
     if len(s) == 4 and net.pick(0, 1):
         t = net.add("Flatten", [net.add("GlobalAveragePool", [t])])
         t, s = net.add("Gemm", [t, net.constant(net.normal(s[1], 6) * net.sizes(s[1], 1)), net.constant(net.normal(6))]), (1, 6)
+    elif not {"Conv", "ConvTranspose", "Gemm"} & set(net.kinds):  # some layer there has to be
+        t, s = net.add("MatMul", [t, net.constant(net.normal(s[-1], 6) * net.sizes(s[-1], 1))]), (*s[:-1], 6)
     outputs = [(t, s)]
     if net.rng.random() < 0.3:
         outputs += [o for o in (net.pick(*net.live),) if o[0] not in ("x", t)]
