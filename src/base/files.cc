@@ -167,8 +167,6 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) fail("read", path, errno, "a regular file was expected; check the path");
   bytes_ = {static_cast<const std::byte*>(data), static_cast<size_t>(info.st_size)};
-  // Else the system reads as much before what is asked for as behind it, and what was dropped there once more.
-  ::madvise(data, bytes_.size(), MADV_SEQUENTIAL);
 }
 
 void MappedFile::release(std::span<const std::byte> part) const {
