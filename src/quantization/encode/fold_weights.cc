@@ -83,8 +83,11 @@ class WeightFolder {
     std::optional<Tensor> result = move_constant(node, inputs);
     if (!result) return;
     // Slices take no more bytes than what they are of.
-    int64_t& taken = cut_[source];
-    if (is_slice(node) && (taken += std::ssize(result->bytes())) > std::ssize(inputs[0]->bytes())) return;
+    if (is_slice(node)) {
+      int64_t& taken = cut_[source];
+      taken += std::ssize(result->bytes());
+      if (taken > std::ssize(inputs[0]->bytes())) return;
+    }
     constants_[target] = std::move(*result);
     moved_.insert(target);
     if (renames) {
