@@ -276,13 +276,7 @@ bool holds_audio(const fs::path& path) {
   if (!fs::is_directory(path)) return is_audio_name(path);
   const auto is_audio = [](const auto& entry) { return entry.is_regular_file() && is_audio_name(entry.path()); };
   if (std::any_of(fs::directory_iterator(path), fs::directory_iterator(), is_audio)) return true;
-  bool found = false, images = false;
-  for_each_file(path, [&](const fs::path& file) {
-    images |= is_image_name(file);
-    found |= is_audio_name(file);
-    return !images;
-  });
-  return found && !images;
+  return holds_no_images_but(path, is_audio_name);
 }
 
 AudioWindows with_extractor(const std::string& file, AudioWindows windows) {

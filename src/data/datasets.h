@@ -10,6 +10,8 @@
 namespace seqto::internal {
 
 bool is_image_name(const std::filesystem::path& path);
+// Whether the folder holds such a file at any depth, and no image.
+bool holds_no_images_but(const std::filesystem::path& folder, bool (*is_one)(const std::filesystem::path&));
 std::unique_ptr<Dataset> open_images(const std::filesystem::path& folder, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options);
 std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::span<const ValueInfo> inputs,

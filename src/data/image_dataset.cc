@@ -320,6 +320,16 @@ class ImageDataset : public Dataset {
 
 }  // namespace
 
+bool holds_no_images_but(const std::filesystem::path& folder, bool (*is_one)(const std::filesystem::path&)) {
+  bool found = false, images = false;
+  for_each_file(folder, [&](const std::filesystem::path& file) {
+    images |= is_image_name(file);
+    found |= is_one(file);
+    return !images;
+  });
+  return found && !images;
+}
+
 bool is_image_name(const std::filesystem::path& path) {
   const std::string extension = internal::lower(path.extension().string());
   const bool hidden = path.filename().string().starts_with('.');

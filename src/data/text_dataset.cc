@@ -127,13 +127,7 @@ std::string least_text(bool lines, size_t tokens) {
 
 bool holds_text(const fs::path& path) {
   if (!fs::is_directory(path)) return is_text(path);
-  bool found = false, images = false;
-  for_each_file(path, [&](const fs::path& file) {
-    images |= is_image_name(file);
-    found |= is_text(file);
-    return !images;
-  });
-  return found && !images;
+  return holds_no_images_but(path, is_text);
 }
 
 std::unique_ptr<Dataset> open_text(const fs::path& path, std::span<const ValueInfo> inputs,

@@ -46,22 +46,16 @@ Model checkable(Model model) {
   return model;
 }
 
-const Tensor* constant(const Graph& graph, const std::string& name) {
-  if (const Tensor* tensor = graph.initializer(name)) return tensor;
-  for (const Node& node : graph.nodes)
-    if (!node.outputs.empty() && node.outputs[0] == name) return internal::constant_value(node);
-  return nullptr;
-}
-
 // Up to opset 10 an output's pixel lies at its number over the scale, between pixels the lower is the nearest, and
 // where an axis shrinks the upper: what runtimes do, and what the attributes of opset 11 say. ONNX's converter leaves
 // their defaults, which say something else.
 void place_pixels(Model& converted) {
+  const internal::GraphView view(converted);
   for (Node& node : converted.graph.nodes) {
     if (!node.domain.empty() || !internal::is_resize(node)) continue;
     node.set_attribute({"coordinate_transformation_mode", std::string("asymmetric")});
     if (node.string_attribute("mode", "nearest") != "nearest") continue;
-    const Tensor* scales = node.inputs.size() > 2 ? constant(converted.graph, node.inputs[2]) : nullptr;
+    const Tensor* scales = node.inputs.size() > 2 ? view.constant(node.inputs[2]) : nullptr;
     bool shrinks = false, grows = false;
     for (int64_t i = 0; scales && i < scales->element_count(); ++i)
       shrinks |= element(*scales, i) < 1, grows |= element(*scales, i) > 1;
