@@ -96,9 +96,8 @@ void add_tune_flags(Command word, TuneFlags& f) {
       "--racing,!--no-racing", o.search.racing,
       "Run candidates on as many search samples as tell enough of them (default), or on all (docs/design/search.md)");
   search.in_detail()
-      .add_option(
-          "--max-front", o.search.front,
-          "Plans of the search's front that are measured for the report; those best by one objective are in any case")
+      .add_option("--max-front", o.search.front,
+                  "Plans of the search's front to measure for the report; the best by each objective always are")
       .check_positive()
       .capture_default_str();
   time.in_detail()
