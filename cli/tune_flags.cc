@@ -135,7 +135,7 @@ void add_tune_flags(Command word, TuneFlags& f) {
       .capture_default_str();
   input.in_detail()
       .add_option("--calibration-data", o.calibration_data,
-                  "Data of its own for the ranges; --data is then the evaluation's alone")
+                  "Data of its own for the ranges; --data is then for search and evaluation")
       .type_name("PATH");
   input.in_detail().add_option("--ranking-data", o.ranking_data, "Data of its own for the ranking").type_name("PATH");
   input.in_detail()
