@@ -83,7 +83,10 @@ void fetch_command(const Flags& f, const Context& context) {
     HubModel found = find_hub_model(models, name);
     HubFiles files = fetch_hub(found, f.test_data, f.options, context.env);
     if (!f.output.empty()) {
-      std::filesystem::path model = std::filesystem::path(f.output) / std::filesystem::path(found.file.path).filename();
+      const std::filesystem::path name = std::filesystem::path(found.file.path).filename();
+      std::filesystem::path model = std::filesystem::path(f.output) / name;
+      // Folders of test data have the same names for every model.
+      if (!files.test_data.empty()) model = std::filesystem::path(f.output) / name.stem() / name;
       copy_to(files.model, model);
       files.model = model;
       for (auto& folder : files.test_data) {

@@ -28,7 +28,7 @@ Quantity parse_quantity(const char* flag, const std::string& text, const Units& 
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string unit(end, text.data() + text.size());
-  if (error == std::errc() && number >= 0) {
+  if (error == std::errc() && number >= 0 && std::isfinite(number)) {
     if (unit == "%") return {number / 100, true};
     if (auto it = units.find(unit); it != units.end()) return {number * it->second, false};
   }
@@ -80,7 +80,7 @@ void add_named(std::vector<Limit>& limits, const NamedFlag& of, const std::vecto
     double number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const std::string unit(end, value.data() + value.size());
-    if (at == 0 || error != std::errc() || std::isnan(number) || !(unit.empty() || unit == "%"))
+    if (at == 0 || error != std::errc() || !std::isfinite(number) || !(unit.empty() || unit == "%"))
       throw Error(Code::kUsage, fmt::format("[check] {} {} found; VALUE or NAME=VALUE as in {}=0.1 expected", flag,
                                             text, otherwise == kUnnamedLoss ? "kl" : otherwise));
     const std::string name = at == std::string::npos ? otherwise : text.substr(0, at);

@@ -50,6 +50,7 @@ void take_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP})
     if (std::signal(number, on_signal) == SIG_IGN && number == SIGHUP) std::signal(number, SIG_IGN);  // by nohup
   std::signal(SIGPIPE, on_pipe);
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, as a parent may leave it, nobody learns how a child ended
   std::signal(SIGBUS, on_bus_error);
   std::signal(SIGXFSZ, SIG_IGN);  // writing fails then, with its reason
 }

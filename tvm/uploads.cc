@@ -65,8 +65,9 @@ LockedFolder temporary_folder() {
 
 }  // namespace
 
-Uploads::Uploads(const std::string& folder) : folder_(folder) {
-  if (folder.empty()) folder_ = temporary_.emplace(temporary_folder()).path() / "uploads";
+Uploads::Uploads(const std::string& folder) {
+  // A folder of its own: the oldest files in it are removed.
+  folder_ = (folder.empty() ? temporary_.emplace(temporary_folder()).path() : fs::path(folder)) / "seqto-uploads";
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)

@@ -11,8 +11,8 @@ namespace seqto::on_tvm {
 
 class Uploads {
  public:
-  // An empty name: a temporary folder, removed with this object, or by the next server where this process is killed.
-  // Throws Error{kUnavailable} where none can be made.
+  // Files lie in seqto-uploads below `folder`. An empty name: a temporary folder, removed with this object, or by the
+  // next server where this process is killed. Throws Error{kUnavailable} where none can be made.
   explicit Uploads(const std::string& folder);
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;

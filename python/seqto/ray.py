@@ -89,6 +89,9 @@ def main() -> None:
     asked = parser.parse_args()
     said = open(os.dup(2), "w", buffering=1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for label in asked.label:
+        if "=" not in label:
+            parser.error(f"--label {label} found; KEY=VALUE expected")
     labels = dict(label.split("=", 1) for label in asked.label)
     try:
         run(asked.dir, asked.address, labels, asked.workers, lambda text: print(text, file=said))

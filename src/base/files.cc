@@ -76,6 +76,10 @@ void write_file_atomic(const std::filesystem::path& path, std::span<const std::s
 }
 
 PendingFile::PendingFile(std::filesystem::path path) : path_(std::move(path)) {
+  // A device as /dev/null would be replaced by a file.
+  struct stat info{};
+  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+    fail("write", path_, EINVAL, "a regular file was expected there; choose another name");
   if (path_.has_parent_path()) {
     std::error_code error;
     std::filesystem::create_directories(path_.parent_path(), error);
@@ -163,6 +167,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) fail("read", path, errno, "check the path");
   if (S_ISDIR(info.st_mode)) fail("read", path, EISDIR, "a file was expected; check the path");
+  if (!S_ISREG(info.st_mode)) fail("read", path, ESPIPE, "a regular file was expected; write the content to one");
   if (info.st_size == 0) return;
   void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) fail("read", path, errno, "a regular file was expected; check the path");

@@ -98,7 +98,8 @@ Subprocess::~Subprocess() {
 }
 
 bool Subprocess::running() {
-  if (!ended_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) ended_ = true;
+  const pid_t found = ended_ ? 0 : ::waitpid(pid_, &status_, WNOHANG);
+  if (found == pid_ || (found < 0 && errno == ECHILD)) ended_ = true;
   return !ended_;
 }
 

@@ -91,6 +91,17 @@ void make_names_differ(std::vector<ModelSource>& models) {
   }
 }
 
+// Those of the model, not of an earlier study's in the folder.
+void take_files_beside(const fs::path& model, const TuneOptions& o) {
+  for (const char* name : internal::kFilesBeside) {
+    const fs::path from = internal::file_beside(model, name), to = o.output / name;
+    std::error_code none;
+    const bool own = !from.empty() && fs::equivalent(from, to, none);
+    if (!o.resume && !own && fs::exists(StudyFolder{o.output}.study())) fs::remove(to);
+  }
+  internal::copy_files_beside(model, o.output);
+}
+
 void take_prepared(TuneOptions& o, const Env& env) {
   o.dataset = with_files_beside(o.model, o.data, o.dataset, env);
   RunnerOptions here = o.runner;
@@ -98,7 +109,7 @@ void take_prepared(TuneOptions& o, const Env& env) {
   Prepared made = preprocess(load_model(o.model), make_runner("cpu", here, env).get());
   for (const auto& action : made.actions) env.log(LogLevel::kDebug, action);
   make_writable_folder(o.output);
-  internal::copy_files_beside(o.model, o.output);
+  take_files_beside(o.model, o);
   o.model = StudyFolder{o.output}.prepared();
   save_model(made.model, o.model);
 }
@@ -111,6 +122,19 @@ std::optional<internal::Writing> writing_of(const fs::path& decoder) {
     if (auto writing = internal::parse_writing(read_file(file), file.string())) return writing;
   }
   return {};
+}
+
+// The selected model's files lie in one folder. An encoder and a decoder of one name get two there.
+void require_names_differ(const fs::path& encoder, const fs::path& decoder, std::span<const fs::path> cached) {
+  std::set<fs::path> taken{encoder.filename()};
+  if (std::ranges::count(cached, decoder) == 0) taken.insert(decoder.filename());
+  for (const fs::path& file : cached)
+    if (!taken.insert(file.filename()).second)
+      throw Error(
+          Code::kInvalidInput,
+          fmt::format("[tune] {} found, and another file of that name; files with a cache of names of their own "
+                      "expected, as models/selected holds all of them; rename it",
+                      file.string()));
 }
 
 void exclude_present(TuneOptions& o, const std::vector<std::string>& names, const Env& env) {
@@ -145,10 +169,11 @@ void take_pair(TuneOptions& o, const fs::path& encoder, std::span<const fs::path
     second = internal::reads_a_past(branches->else_branch) ? std::move(branches->then_branch)
                                                            : std::move(branches->else_branch);
   }
+  require_names_differ(encoder, decoder, o.cached_decoders);
   const Model pair =
       internal::join({first, encoder.stem().string()}, {second, decoder.stem().string()}, writing_of(decoder));
   make_writable_folder(o.output);
-  internal::copy_files_beside(encoder, o.output);
+  take_files_beside(encoder, o);
   o.model = StudyFolder{o.output}.pair();
   save_model(pair, o.model);
 }

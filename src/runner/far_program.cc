@@ -29,6 +29,7 @@ new="new-$$"; mkdir "$new"; trap 'rm -rf "$new"' EXIT
 tar -xzf - -C "$new"
 for bin in "$new"/bin "$new"/*/bin; do if test -e "$bin/seqto"; then top=${{bin%/bin}}; fi; done
 test -n "$top" || {{ echo "no bin/seqto in the archive" >&2; exit 1; }}
+sync
 test -d worker-{1} || mv "$top" worker-{1}
 touch worker-{1}
 ls -1dt worker-* | tail -n +4 | while read -r old; do rm -rf "$old"; done)sh";

@@ -82,8 +82,11 @@ class Run(WithServers):
         self.assertEqual(done.stdout.strip(), "6.0", done.stderr)
 
     def test_uploaded_once(self):
-        folder = self.dir / "uploads"
-        server = self.ending(tvm.serve("--folder", folder))
+        given = self.dir / "given"
+        given.mkdir()
+        for i in range(20): (given / f"mine{i}").write_text("stays")
+        folder = given / "seqto-uploads"
+        server = self.ending(tvm.serve("--folder", given))
         device = f"tvm+rpc:127.0.0.1:{server.port}:k:llvm"
         self.same_as_here(device)
         files = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
@@ -94,6 +97,7 @@ class Run(WithServers):
             path.unlink()
         self.same_as_here(device)
         self.assertEqual({p.name for p in folder.iterdir()}, set(files))
+        self.assertEqual(len(list(given.iterdir())), 21, "a file of the user's own is gone")
 
     def test_wrong_key(self):
         server = self.ending(tvm.serve())

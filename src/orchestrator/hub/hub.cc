@@ -1,10 +1,13 @@
 #include "seqto/hub.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/file_lock.h"
 #include "base/files.h"
@@ -73,10 +76,10 @@ void ensure(const HubFile& file, const fs::path& place, const HubOptions& option
   Download task{options.url + "/" + percent_encoded(file.path, "-._~/"), with_suffix(place, ".part"), file.size_bytes,
                 file.size_bytes > 0};
   std::string found;
-  for (bool again = true; again;) {
+  for (bool again = true, first = true; again; first = false) {
     Downloaded got = download(task, env);
     if (!got.failure.empty()) unreachable(task.url, got.failure);
-    again = got.resumed;  // parts of two files may be the reason
+    again = first && got.resumed;  // parts of two files may be the reason
     found = sha256_file(task.to);
     if (found == file.sha256) {
       fs::rename(task.to, place);
@@ -131,12 +134,18 @@ HubOptions resolved(HubOptions o) {
   return o;
 }
 
+// None where nothing is fetched and the cache cannot be written, as one that several machines share.
+std::optional<FileLock> locked(const fs::path& path, const HubOptions& o, const Env& env) {
+  if (o.offline && ::access(path.parent_path().c_str(), W_OK) != 0) return std::nullopt;
+  return std::optional<FileLock>(std::in_place, path, env);
+}
+
 }  // namespace
 
 std::vector<HubModel> list_hub(const HubOptions& given, const Env& env) {
   HubOptions o = resolved(given);
   fs::path copy = o.cache / fmt::format("manifest_{}.json", sha256_hex(o.manifest).substr(0, 16));
-  FileLock lock(with_suffix(copy, ".lock"), env);
+  const auto lock = locked(with_suffix(copy, ".lock"), o, env);
   if (!o.offline) {
     fs::path fresh = with_suffix(copy, ".part");
     fs::remove(fresh);  // it has no hash, so half of one is never gone on from
@@ -162,7 +171,7 @@ HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& give
   require_hash(model.file);
   HubFiles files{.model = place_of(model.file, o)};
   {
-    FileLock lock(with_suffix(files.model, ".lock"), env);
+    const auto lock = locked(with_suffix(files.model, ".lock"), o, env);
     ensure(model.file, files.model, o, env);
   }
   if (!test_data) return files;
@@ -172,7 +181,7 @@ HubFiles fetch_hub(const HubModel& model, bool test_data, const HubOptions& give
                             model.name));
   require_hash(*model.archive);
   fs::path archive = place_of(*model.archive, o);
-  FileLock lock(with_suffix(archive, ".lock"), env);
+  const auto lock = locked(with_suffix(archive, ".lock"), o, env);
   // The folder is made whole by a rename, so that its presence says that it is.
   fs::path folder = with_suffix(archive, ".unpacked"), half = with_suffix(archive, ".half");
   ensure(*model.archive, archive, o, env);

@@ -29,7 +29,8 @@ class Names {
   }
 
   // By id; these stay the same whatever the front becomes.
-  std::map<std::string, std::string> names_{{"float", "float"}, {"full", "int8"}, {"published", "ort-int8"}};
+  std::map<std::string, std::string> names_{
+      {"float", "float"}, {"full", "int8"}, {"published", "ort-int8"}, {"first", "first"}};
   int last_ = 0;
 };
 

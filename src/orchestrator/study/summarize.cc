@@ -33,12 +33,13 @@ double scaled_hypervolume(const std::vector<Point>& front, const Point& a, const
   for (const Point& p : front) {
     Point s;
     for (size_t k = 0; k < p.size(); ++k) {
+      if (std::isnan(a[k]) || std::isnan(b[k])) continue;  // not measured
       double low = std::min(a[k], b[k]), span = std::max(a[k], b[k]) - low;
       s.push_back(span > 0 ? (p[k] - low) / span : 0.0);
     }
     scaled.push_back(std::move(s));
   }
-  return hypervolume(scaled, Point(a.size(), 1.0));
+  return scaled.empty() ? 0 : hypervolume(scaled, Point(scaled.front().size(), 1.0));
 }
 
 const Trial* find(const std::vector<Trial>& trials, const std::string& id) {
@@ -47,10 +48,12 @@ const Trial* find(const std::vector<Trial>& trials, const std::string& id) {
   return it == trials.rend() ? nullptr : &*it;
 }
 
-// The fully quantized reference: trial "published" where the search used other settings, else "full".
+// The fully quantized reference: trial "published" where the search used other settings, else "full"; "first" of a
+// search that has neither yet.
 const Trial* reference_trial(const std::vector<Trial>& trials) {
-  const Trial* published = find(trials, "published");
-  return published ? published : find(trials, "full");
+  for (const char* id : {"published", "full", "first"})
+    if (const Trial* trial = find(trials, id)) return trial;
+  return nullptr;
 }
 
 // Makes points of trials: what a device's own figures do not tell comes from the first device's.
@@ -142,14 +145,19 @@ void choose(DeviceFront& d, Ending ending) {
   d.tolerance = ending.tolerance;
   const auto& reference = d.baseline.trial.measurement;
   // A device that did not even run the float model has nothing to hold others against.
-  if (!reference || d.front.empty()) return;
-  recommend(d, ending.objectives);
+  if (!reference) return;
+  if (!d.front.empty()) recommend(d, ending.objectives);
   d.limits = take_not_measured(ending.limits, *reference);
   if (ending.limits.empty()) return;
+  const std::vector<Limit> limits = with_loss(ending.limits, followed_loss(ending.objectives));
+  if (d.front.empty()) {  // float is what there is
+    const std::vector<CheckedLimit> checked = check(figures_of(*reference, *reference), limits);
+    d.limits.insert(d.limits.begin(), checked.begin(), checked.end());
+    return;
+  }
   std::vector<Measurement> measured;
   for (const SummaryPoint& p : d.front) measured.push_back(*p.trial.measurement);
-  const auto selection =
-      select(measured, *reference, ending.objectives, with_loss(ending.limits, followed_loss(ending.objectives)));
+  const auto selection = select(measured, *reference, ending.objectives, limits);
   d.selected = d.front[selection->index].trial.id;
   d.limits.insert(d.limits.begin(), selection->limits.begin(), selection->limits.end());
 }
@@ -324,7 +332,10 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.what_if = notes::kWhatIf.in(study);
   s.changed_tokens = notes::kChangedTokens.in(study);
   s.fewer_samples_by = fewer_samples_by(study);
-  if (std::filesystem::exists(StudyFolder{dir}.selected())) s.selected_file = StudyFolder::kSelected;
+  // That of a first front stays where a run was killed.
+  const StudyFolder folder{dir};
+  if (std::filesystem::exists(folder.selected()) && std::filesystem::exists(folder.model(s.selected)))
+    s.selected_file = StudyFolder::kSelected;
   s.evaluations = static_cast<int64_t>(study.trials().size());
   s.wall_seconds = ending.wall_seconds;
   s.notes = ending.notes;

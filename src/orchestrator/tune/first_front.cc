@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kLargest = 20'000'000;
 
 // All that there is to choose from: it stands where summaries have the fully quantized model.
-constexpr const char* kId = "full";
+constexpr const char* kId = "first";
 
 }  // namespace
 
@@ -62,8 +62,7 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
                          format_bytes(serialized_size(model)), format_bytes(in.model_bytes)));
 }
 
-void remove_first_front(const Inputs& in, const Study& study) {
-  if (study.find(kId)) return;
+void remove_first_front(const Inputs& in) {
   const StudyFolder folder{in.options.output};
   fs::remove(folder.model(kId));
   fs::remove(folder.plan(kId));

@@ -12,6 +12,6 @@ namespace seqto::internal {
 void write_first_front(const Inputs& inputs, const OpenStudy& study, const Place& place, const Measurement& in_float);
 
 // The study's front takes its place.
-void remove_first_front(const Inputs& inputs, const Study& study);
+void remove_first_front(const Inputs& inputs);
 
 }  // namespace seqto::internal

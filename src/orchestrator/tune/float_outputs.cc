@@ -212,13 +212,18 @@ void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, 
     ending.notes.push_back(fmt::format("{}: {} takes the place of kl", reading.reason, reading.task->loss));
 }
 
-void aim_at_decoding(const Inputs& in, const Place& first, Ending& ending) {
-  const bool decodes = first.evaluation.decode || !in.cached_decoders.empty();
-  if (!decodes && std::ranges::count(in.options.search.objectives, "decode_latency") > 0)
+bool decodes(const Inputs& in, const Place& first) { return first.evaluation.decode || !in.cached_decoders.empty(); }
+
+void require_next_step(const Inputs& in, const Place& first) {
+  if (!decodes(in, first) && std::ranges::count(in.options.search.objectives, "decode_latency") > 0)
     throw Error(Code::kInvalidInput,
                 "[tune] the objective decode_latency and a model without a next step found; a decoder with inputs "
                 "input_ids and past_* and outputs present_* expected; leave the objective out");
-  if (decodes && !in.chose_objectives && by_latency(in.options)) ending.objectives.emplace_back("decode_latency");
+}
+
+void aim_at_decoding(const Inputs& in, const Place& first, Ending& ending) {
+  if (decodes(in, first) && !in.chose_objectives && by_latency(in.options))
+    ending.objectives.emplace_back("decode_latency");
 }
 
 // What is to be known of the loss that the study goes by.
@@ -239,6 +244,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   const Reading reading = read_task(in, answer);
   read_as(reading, in, places, study.ending);
   for (size_t p = 0; p < places.size(); ++p) places[p].evaluation.decode = decode_step(reading, answer, *sessions[p]);
+  require_next_step(in, places.front());
   aim_at_decoding(in, places.front(), study.ending);
   TuneOptions options = in.options;
   options.metrics = metrics_of(in, reading, answer);

@@ -74,8 +74,11 @@ void validate_limits(const TuneOptions& o, std::vector<std::string> metrics) {
   std::ranges::sort(metrics);
   metrics.erase(std::unique(metrics.begin(), metrics.end()), metrics.end());
   for (const std::string& metric : metrics) names.push_back(metric), names.push_back(metric + "_drop");
-  for (const Limit& limit : o.limits)
+  for (const Limit& limit : o.limits) {
+    if (!std::isfinite(limit.bound))
+      usage(fmt::format("a limit of {} on {} found; a finite number expected", limit.bound, limit.figure));
     if (limit.figure != kUnnamedLoss && std::ranges::count(names, limit.figure) == 0) refuse_limit(limit, names);
+  }
 }
 
 }  // namespace

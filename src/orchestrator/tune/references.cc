@@ -25,11 +25,13 @@ FloatModel rewritten(const Inputs& in, Study& study, TimeBudget& time) {
   FloatModel base{in.model, {}, o.quantize};
   if (o.improvers.rewrites() && !notes::kNotRewritten.is_in(study)) {
     std::optional<Model> model;
-    if (!leaves_unimproved(o, study))
-      model = in_time(time, time.rewriting(), in.env, [&](const Env& env) {
-        return rewrite_for(base.model, o.improvers, base.quantize, quantized_scheme(o),
-                           {*in.samples.data, in.samples.split.calibration, *in.runner, env});
-      });
+    const auto rewrite = [&](const Env& env) {
+      return rewrite_for(base.model, o.improvers, base.quantize, quantized_scheme(o),
+                         {*in.samples.data, in.samples.split.calibration, *in.runner, env});
+    };
+    // What the study learned is of the rewritten model, whatever time is left now.
+    if (notes::kRanges.is_in(study) || notes::kFirstCorrections.is_in(study)) model = rewrite(in.env);
+    else if (!leaves_unimproved(o, study)) model = in_time(time, time.rewriting(), in.env, rewrite);
     // Whoever goes on with the study has its model.
     if (!model) notes::kNotRewritten.add(study, true);
     else base.original = std::exchange(base.model, *std::move(model));

@@ -287,9 +287,12 @@ void time_cached(const Inputs& in, OpenStudy& study, References& r, TimeBudget& 
     if (!trial || id == "float") continue;
     if (!time.has_time(longest, "the next token of finalists")) return;
     const double begin = time.spent();
-    if (id != "published") plans.with(trial->plan, add);
-    else if (r.published) add({given, given, r.published->model, pair, {}, r.published->plan, {}, {{"", {}}}});
-    else continue;
+    if (id != "published") {
+      plans.with(trial->plan, add);
+    } else {
+      if (!r.published) r.published = published_model(in, r);  // an earlier run measured it
+      add({given, given, r.published->model, pair, {}, r.published->plan, {}, {{"", {}}}});
+    }
     ids.push_back(id);
     longest = std::max(longest, time.spent() - begin);
   }
@@ -336,7 +339,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
   begin_step(Step::kExplain, in.env);
   if (searched.finished) analyze_layers(in, study, r, time);
   write_float(in);
-  remove_first_front(in, study.study);
+  remove_first_front(in);
   const std::vector<const Trial*> kept = kept_trials(o, study);
   write_models(kept, in, study, r, time);
   // The published procedure times a few: beside trials that were timed at other moments none could be chosen.

@@ -33,13 +33,15 @@ int write_all(int fd, std::span<const std::byte> bytes) {
 }
 
 // errno's value, 0 when it went well.
-int write_file(const fs::path& path, std::span<const std::byte> bytes) {
+int write_file(const fs::path& path, std::span<const std::byte> bytes, BlobLife life) {
   static std::atomic<unsigned> serial{0};
   fs::path temporary = path;
   temporary += fmt::format(".{}-{}", ::getpid(), serial++);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (file.get() < 0) return errno;
   int error = write_all(file.get(), bytes);
+  // A name that is on the disk before its bytes would stand for them.
+  if (error == 0 && life == BlobLife::kLasting && ::fsync(file.get()) != 0) error = errno;
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) ::unlink(temporary.c_str());
   return error;
@@ -53,9 +55,9 @@ bool is_blob_name(const std::string& name) {
   });
 }
 
-bool write_blob(const BlobFolders& folders, const std::string& name, std::span<const std::byte> bytes) {
+bool write_blob(const BlobFolders& folders, const std::string& name, std::span<const std::byte> bytes, BlobLife life) {
   for (const fs::path& folder : folders) {
-    int error = write_file(folder / name, bytes);
+    int error = write_file(folder / name, bytes, life);
     if (error == 0) return true;
     if (error != ENOSPC && error != EDQUOT)
       throw Error(Code::kUnavailable, fmt::format("[worker] {}: {}; a writable folder was expected", folder.string(),

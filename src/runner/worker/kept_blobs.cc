@@ -43,9 +43,9 @@ KeptBlobs::KeptBlobs(fs::path folder, int64_t most_bytes) : folder_(std::move(fo
 
 void KeptBlobs::add(const std::string& name, std::span<const std::byte> bytes) {
   grew_ = true;
-  if (write_blob({folder_}, name, bytes)) return;
+  if (write_blob({folder_}, name, bytes, BlobLife::kLasting)) return;
   trim_to(0);
-  if (write_blob({folder_}, name, bytes)) return;
+  if (write_blob({folder_}, name, bytes, BlobLife::kLasting)) return;
   throw Error(Code::kUnavailable,
               fmt::format("[worker] no room for {} bytes in {}; free some", bytes.size(), folder_.string()));
 }

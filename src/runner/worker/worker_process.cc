@@ -178,7 +178,8 @@ void WorkerProcess::read_errors() {
 // Past the blobs in front of it.
 bool WorkerProcess::next_message(json& message) {
   while (!arriving_ || take_blob()) {
-    size_t end = incoming_.find('\n');
+    const size_t end = incoming_.find('\n', searched_);  // a line of outputs may come in thousands of pieces
+    searched_ = end == std::string::npos ? incoming_.size() : 0;
     if (end == std::string::npos) return false;
     const std::string line = incoming_.substr(0, end);
     incoming_.erase(0, end + 1);

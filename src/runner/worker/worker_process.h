@@ -50,7 +50,7 @@ class WorkerProcess {
 
   bool alive();
   const nlohmann::json& greeting() const { return greeting_; }
-  std::atomic<int> sessions = 0;  // that are loaded
+  std::atomic<int> sessions = 0;  // that are loaded or being loaded
 
  private:
   struct Waiting;
@@ -81,6 +81,7 @@ class WorkerProcess {
   bool taken_ = false;
   Outgoing outgoing_;
   std::string incoming_, errors_;
+  size_t searched_ = 0;                 // of incoming_: no line ends in them
   std::optional<BlobHeader> arriving_;  // whose bytes come next
   int64_t last_id_ = 0;
   nlohmann::json greeting_;

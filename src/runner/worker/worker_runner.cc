@@ -22,21 +22,31 @@ GetBlob from(const BlobStore& store) {
   return [&store](const std::string& name) { return read_blob(store.folders(), name); };
 }
 
+// One session's place at a worker, from before it is loaded: who looks for a free worker counts it.
+class Seat {
+ public:
+  explicit Seat(std::shared_ptr<WorkerProcess> worker) : worker_(std::move(worker)) { ++worker_->sessions; }
+  Seat(Seat&&) = default;
+  Seat& operator=(Seat&&) = delete;
+  ~Seat() {
+    if (worker_) --worker_->sessions;
+  }
+  WorkerProcess* operator->() const { return worker_.get(); }
+
+ private:
+  std::shared_ptr<WorkerProcess> worker_;
+};
+
 class WorkerSession : public Session {
  public:
-  WorkerSession(std::shared_ptr<WorkerProcess> worker, BlobStore& blobs, double timeout_seconds, const json& loaded)
+  WorkerSession(Seat worker, BlobStore& blobs, double timeout_seconds, const json& loaded)
       : worker_(std::move(worker)),
         blobs_(blobs),
         timeout_seconds_(timeout_seconds),
         number_(field<int64_t>(loaded, "session")),
         input_names_(field<std::vector<std::string>>(loaded, "inputs")),
-        output_names_(field<std::vector<std::string>>(loaded, "outputs")) {
-    ++worker_->sessions;
-  }
-  ~WorkerSession() override {
-    --worker_->sessions;
-    worker_->drop(number_);
-  }
+        output_names_(field<std::vector<std::string>>(loaded, "outputs")) {}
+  ~WorkerSession() override { worker_->drop(number_); }
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) override { return run_timed(inputs).outputs; }
 
@@ -106,7 +116,7 @@ class WorkerSession : public Session {
     exchange_ = exchange;
   }
 
-  std::shared_ptr<WorkerProcess> worker_;
+  Seat worker_;
   BlobStore& blobs_;
   double timeout_seconds_;
   int64_t number_;
@@ -192,13 +202,13 @@ class WorkerRunner : public Runner {
     request["verb"] = "load";
     request["optimization"] = to_string(options.optimization);
     Exchange exchange{"loaded the model", options_.load_timeout_seconds};
-    auto chosen = worker();
+    Seat chosen = worker();
     json reply = chosen->ask(std::move(request), exchange);
     return std::make_unique<WorkerSession>(std::move(chosen), blobs_, options_.run_timeout_seconds, reply);
   }
 
   // The one with the fewest sessions; missing ones are started before any gets a second session.
-  std::shared_ptr<WorkerProcess> worker() {
+  Seat worker() {
     std::lock_guard lock(mutex_);
     auto sessions = [](const std::shared_ptr<WorkerProcess>& w) { return w ? 2 * w->sessions : 1; };
     for (auto& w : workers_)
@@ -206,7 +216,7 @@ class WorkerRunner : public Runner {
     auto& chosen = *std::min_element(workers_.begin(), workers_.end(),
                                      [&](const auto& a, const auto& b) { return sessions(a) < sessions(b); });
     if (!chosen) chosen = std::make_shared<WorkerProcess>(launch_, options_, env_);
-    return chosen;
+    return Seat(chosen);
   }
 
   WorkerLaunch launch_;
