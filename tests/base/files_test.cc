@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "seqto/error.h"
 
 namespace seqto {
 namespace {
@@ -66,6 +68,18 @@ TEST(PendingFile, AKilledWriterLeavesTheOldFileAndItsRestIsSweptAway) {
   alive.write("newest");
   alive.commit();
   EXPECT_EQ(read_file(path), "newest");
+}
+
+// A pipe has no size: it would be read as empty. A rename would put a file in its place, or in that of /dev/null.
+TEST(Files, WhatIsNoFileIsNeitherReadNorReplaced) {
+  TemporaryFolder folder;
+  const fs::path pipe = folder.path / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Descriptor open(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));  // so that nobody waits for the other end
+  EXPECT_THROW(read_file(pipe), Error);
+  EXPECT_THROW(write_file_atomic(pipe, "text"), Error);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(files_in(folder.path), 1u);
 }
 
 TEST(MappedFile, ReleasedBytesComeBack) {

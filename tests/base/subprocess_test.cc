@@ -86,6 +86,13 @@ TEST(RunCommand, EndsWithItsCommand) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
+// As `env --ignore-signal=CHLD` leaves it: the system takes children away that nobody asked for.
+TEST(RunCommand, EndsWhereTheSystemTakesChildrenAway) {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(run_command({"echo", "told"}, 0, plain_env(), "test").output, "told\n");
+  ::signal(SIGCHLD, before);
+}
+
 TEST(Subprocess, InheritsNoOtherDescriptor) {
   Subprocess other({"cat"});  // its pipes are open here
   Subprocess shell({"sh", "-c", "ls /proc/self/fd | wc -l"});

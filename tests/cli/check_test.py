@@ -142,6 +142,8 @@ class Pair(Folder):
         self.assertEqual(check(*self.words, "--max-size", size)[0], 0)
         self.assertEqual(check(*self.words, "--max-size", "39%")[0], GATE)
         self.assertEqual(check(*self.words, "--max-size", "1MB", "--min-accuracy", "top5=0.9")[0], 0)
+        for endless in (("--max-size", "inf"), ("--max-loss", "kl=inf"), ("--max-latency", "inf")):
+            self.assertEqual(check(*self.words, *endless)[0], USAGE, endless)
 
     def test_confident(self):
         figure = check(*self.words, "--max-loss", 100)[1]["figures"]["kl"]

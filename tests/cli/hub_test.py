@@ -161,12 +161,17 @@ class Fetch(HubTest):
                                                  ("net/test_data_set_2/input_0.pb", b"2"), ("net/._net.onnx", b"mac")))
         out = self.dir / "out"
         said = self.run_hub("fetch", "Net", "--test-data", "-o", out).split()
-        self.assertEqual(said, [str(out / "net-12.onnx")] + [str(out / f"test_data_set_{i}") for i in (0, 2, 10)])
-        self.assertEqual((out / "test_data_set_0/output_0.pb").read_bytes(), b"out")
+        own = out / "net-12"
+        self.assertEqual(said, [str(own / "net-12.onnx")] + [str(own / f"test_data_set_{i}") for i in (0, 2, 10)])
+        self.assertEqual((own / "test_data_set_0/output_0.pb").read_bytes(), b"out")
         self.assertEqual(list(self.dir.rglob("._*")), [])
         before = len(self.hub.requests)
         self.run_hub("fetch", "Net", "--test-data", "--offline")
         self.assertEqual(len(self.hub.requests), before)
+        self.hub.add("Two", BODY, archive=packed(("two/two.onnx", BODY), ("two/test_data_set_0/input_0.pb", b"two's")))
+        self.run_hub("fetch", "Net", "Two", "--test-data", "-o", out)
+        self.assertEqual((own / "test_data_set_0/input_0.pb").read_bytes(), b"in", "another model's test data")
+        self.assertEqual(self.run_hub("fetch", "Net", "-o", out).split(), [str(out / "net-12.onnx")])
 
     def test_wrong_hash(self):
         path = self.hub.add("Net", BODY)
@@ -200,6 +205,12 @@ class Fetch(HubTest):
         self.assertEqual(asked[0], None)
         self.assertEqual(asked[1], "bytes=15000-")
         self.assertGreater(len(asked), 6)
+
+    def test_cut_and_wrong(self):
+        path = self.hub.add("Net", BODY)
+        self.hub.files[path] = bytes(reversed(BODY))
+        self.hub.ways[path] = {"cut": 60000}
+        self.run_hub("fetch", "Net", code=INVALID, said=["SHA-256"])
 
     def test_cut_without_ranges(self):
         path = self.hub.add("Net", BODY)
@@ -290,6 +301,18 @@ class Fetch(HubTest):
         self.run_hub("fetch", "Net", "--offline")
         self.run_hub("fetch", "Other", "--offline", code=UNAVAILABLE, said=["not in the cache"])
         self.assertEqual(len(self.hub.requests), before)
+
+    def test_offline_in_a_cache_of_others(self):
+        self.hub.add("Net", BODY)
+        self.fetched()
+        for path in [self.dir, *self.dir.rglob("*")]: path.chmod(0o755 if path.is_dir() else 0o444)
+        if os.geteuid() == 0 and not os.access(models.BINARY, os.X_OK): self.skipTest("nobody may run the binary")
+        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        if not user: [path.chmod(0o555) for path in self.dir.rglob("*") if path.is_dir()]
+        done = subprocess.run([models.BINARY, "hub", "fetch", "Net", "--offline"], env=os.environ | self.env,
+                              capture_output=True, text=True, **user)
+        if not user: [path.chmod(0o755) for path in self.dir.rglob("*") if path.is_dir()]
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_server_is_gone(self):
         self.hub.add("Net", BODY)

@@ -110,6 +110,15 @@ class ManyModels(unittest.TestCase):
         self.assertNotIn(layer, full["plan"])
         self.assertGreater(len(full["plan"]), 10)
 
+    def test_files_beside_are_the_models(self):
+        for name in ("one", "two"):
+            (self.models / name).mkdir(parents=True)
+            shutil.copy(models.DIGITS, self.models / name / "model.onnx")
+        (self.models / "one/special_tokens_map.json").write_text("{}")
+        for name in ("one", "two"):
+            self.tune(self.models / name / "model.onnx", "--prepare-models", "--no-resume")
+            self.assertEqual((self.out / "special_tokens_map.json").exists(), name == "one")
+
     def test_hub_glob(self):
         hub = Hub()
         self.addCleanup(hub.close)

@@ -2,6 +2,7 @@
 against onnxruntime's runs of the float files, with a cache and without."""
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,8 @@ class CachedDecoder(unittest.TestCase):
             # A token reads what was kept, the whole pair hears the sound again.
             self.assertLess(point["decode_latency_ns"]["median"], point["latency_ns"]["median"])
         for point in summary["front"]: self.assertIn("over_float", point["decode_latency_ns"])
+        again = json.loads((self.tune("timed", FIRST, STEP, more=(*schemes, *limit)).parents[1] / "summary.json").read_text())
+        self.assertGreater(again["fully_quantized"]["decode_latency_ns"]["median"], 0, "of a study that is gone on with")
         untimed = self.tune("untimed", FIRST, STEP, more=(*schemes, "--objectives", "kl,size"))
         self.assertNotIn("decode_latency_ns", json.loads((untimed.parents[1] / "summary.json").read_text())["baseline"])
         self.bad("add latency", self.files / ENCODER, self.files / FIRST, self.files / STEP, "--objectives", "kl,size,decode_latency")
@@ -164,9 +167,25 @@ class CachedDecoder(unittest.TestCase):
                 tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + np.float32(1e-4), tensor.name))
         onnx.save(other, str(self.dir / "other.onnx"))
         self.bad("whose weights decoder_model.onnx does not have", encoder, first, self.dir / "other.onnx")
-        self.bad("no input past_key_values.*", encoder, first, first)
+        self.bad("no input past_key_values.*", encoder, first, self.copy(first, "copy.onnx"))
+        self.bad("names of their own", encoder, first, self.copy(step, ENCODER))
         self.bad("that no output of decoder.onnx gives", encoder, SOURCE / "examples/speech/decoder.onnx", step)
         self.assertFalse((self.dir / "bad/study.jsonl").exists())
+
+    def copy(self, file, name):
+        to = self.dir / "copies" / name
+        to.parent.mkdir(exist_ok=True)
+        return pathlib.Path(shutil.copy(file, to))
+
+    def test_evaluators_need_no_cache(self):
+        out = self.dir / "asked"
+        words = [*(self.files / f for f in (ENCODER, FIRST, STEP)), "--data", self.dir / "wavs", "--log-mel", "--quick", "--schemes",
+                 "int8_weights,float32", "--objectives", "kl,size,latency,decode_latency", "-o", out]
+        self.assertEqual(seqto("tune", *words, "--begin").returncode, 0)
+        proposals = seqto("ask", out, "-q")
+        self.assertEqual(proposals.returncode, 0, proposals.stderr)
+        done = seqto("eval", out, proposals.stdout.splitlines()[0], "-q")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_errors_in_written_texts_judge(self):
         out = self.dir / "judged"

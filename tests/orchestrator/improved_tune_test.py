@@ -81,6 +81,23 @@ def limited_time(folder):
         assert kl["asked"] < kl["short"], kl
 
 
+def rewritten_again(folder):
+    """Ranges and codes of a study belong to its rewritten model, whatever time the run has that goes on with it."""
+    whole, parts = folder / "rewritten", folder / "rewritten-parts"
+    flags = ["--objectives", "kl,size", "--schemes", "int8,int8_weights,float32", "--improve", "--calibration-samples", 32]
+    for out, more in ((whole, ["--search-evaluations", 8]), (parts, ["--search-evaluations", 8, "--max-time", "0.0001"])):
+        if out == parts:
+            lines = (whole / "study.jsonl").read_text().splitlines(keepends=True)
+            begins = next(k for k, line in enumerate(lines) if '"search begins"' in line)
+            parts.mkdir()
+            (parts / "study.jsonl").write_text("".join(lines[:begins + 1]))
+            shutil.copy(whole / "corrections.npz", parts)
+        result = seqto("tune", EXAMPLE / "model.onnx", *DATA, "-o", out, *flags, *more)
+        assert result.returncode == 0, result.stderr
+    full = [(out / "models/full.onnx") for out in (whole, parts)]
+    assert full[0].read_bytes() == full[1].read_bytes(), "another model than the one that was measured"
+
+
 def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -117,6 +134,7 @@ def main():
         assert other.returncode != 0 and "improvers" in other.stderr, other.stderr
         own_corrections(folder)
         limited_time(folder)
+        rewritten_again(folder)
 
 
 if __name__ == "__main__":

@@ -257,6 +257,40 @@ TEST(Summarize, ALimitOnWhatIsTimedLastIsNotMetBefore) {
   EXPECT_TRUE(after.limits[0].met);
 }
 
+// Where nothing is smaller than float, float is what the limits are held against.
+TEST(Summarize, LimitsCountWhereTheFrontIsEmpty) {
+  Ending ending{{"kl", "size"}};
+  ending.limits = {{"size_ratio", 0.5, true, ""}, {"kl", 0.1, true, ""}};
+  const Summary summary = summary_of("no_front", {trial("float", 1000, 0), trial("full", 1200, 1.0)}, ending);
+  EXPECT_TRUE(summary.front.empty());
+  EXPECT_EQ(summary.selected, "float");
+  ASSERT_EQ(summary.limits.size(), 2u);
+  EXPECT_FALSE(summary.limits[0].met);
+  EXPECT_TRUE(summary.limits[1].met);
+}
+
+TEST(Summarize, AnObjectiveThatAReferenceLacksAddsNoVolume) {
+  std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 1.0), trial("a", 400, 0.4)};
+  const double volume = summary_of("volume", trials).hypervolume;
+  for (Trial& t : trials)
+    if (t.id != "full") t.measurement->decode_latency = Latency{100, 100, 100};
+  EXPECT_DOUBLE_EQ(summary_of("volume", trials, {{"kl", "size", "decode_latency"}}).hypervolume, volume);
+}
+
+// A first front's models/selected.onnx stays where the run was killed: it is none of the study's points.
+TEST(Summarize, OnlyTheSelectedPointsFileIsNamed) {
+  const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_selected";
+  fs::remove_all(dir);
+  fs::create_directories(dir / "models");
+  for (const char* name : {"first.onnx", "selected.onnx"}) std::ofstream(dir / "models" / name) << "first";
+  Study study = Study::open(dir / "study.jsonl", {});
+  for (const Trial& t : {trial("float", 1000, 0), trial("full", 250, 0.1)}) study.append(t);
+  EXPECT_EQ(summarize(study, dir, {{"kl", "size"}}).selected_file, "");
+  std::ofstream(dir / "models/full.onnx") << "full";
+  EXPECT_EQ(summarize(study, dir, {{"kl", "size"}}).selected_file, "models/selected.onnx");
+  fs::remove_all(dir);
+}
+
 // What may be on the front once all are timed needs a file, on whichever device.
 TEST(Summarize, AllThatAreTimedAgainCanBeReported) {
   const fs::path dir = fs::temp_directory_path() / "seqto_summarize_test_reportable";

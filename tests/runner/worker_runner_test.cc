@@ -104,6 +104,21 @@ TEST(WorkerRunner, OfTwoWorkersOneSurvivesTheOther) {
   expect_works(*runner);
 }
 
+// A worker that loads a model is not free.
+TEST(WorkerRunner, TwoModelsThatAreLoadedAtOnceGetAWorkerEach) {
+  auto runner = misbehaving({.workers = 2, .load_timeout_seconds = 4});
+  ASSERT_EQ(testing::children().size(), 1u);
+  std::atomic<bool> ended = false;
+  std::jthread loading([&] {
+    EXPECT_THROW(runner->load(small("misbehave_load_spin")), Error);
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  expect_works(*runner);
+  EXPECT_FALSE(ended);
+  EXPECT_EQ(testing::children().size(), 2u);
+}
+
 TEST(WorkerRunner, CancelStopsEvenWhatCannotBeStopped) {
   std::atomic<bool> stop{false};
   Env env;

@@ -87,6 +87,14 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   return improve(candidate, improvers, {w.data, seen, w.runner, env}, enough);
 }
 
+// Those of an earlier run.
+std::optional<Improvements> known_improvements(const Workbench& w) {
+  const auto ranges = notes::kImprovedRanges.in(w.study);
+  const fs::path file = corrections_file(w.options.output);
+  if (!ranges || !fs::exists(file)) return {};
+  return Improvements{*ranges, load_corrections(file)};
+}
+
 }  // namespace
 
 bool leaves_unimproved(const TuneOptions& o, const Study& study) {
@@ -119,8 +127,7 @@ ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
 
 Improvements find_improvements(const Workbench& w, const Ranges& ranges, const std::map<std::string, Ranges>& named) {
   const TuneOptions& o = w.options;
-  const auto noted = notes::kImprovedRanges.in(w.study);
-  if (noted && fs::exists(corrections_file(o.output))) return {*noted, load_corrections(corrections_file(o.output))};
+  if (std::optional<Improvements> known = known_improvements(w)) return *std::move(known);
   Improvements result{ranges, first_corrections(o, w.study)};
   if (leaves_unimproved(o, w.study)) {
     w.time.leave_out("improving the schemes");
@@ -153,6 +160,7 @@ Improvements find_improvements(const Workbench& w, const Ranges& ranges, const s
 
 SchemeCorrections find_first_corrections(const Workbench& w, const DetailedScheme& scheme) {
   assert(is_weight_only(scheme.scheme));
+  if (std::optional<Improvements> all = known_improvements(w)) return std::move(all->corrections);
   SchemeCorrections result = first_corrections(w.options, w.study);
   if (!result.empty()) return result;
   LearningTime time(w, w.time.first_learning());
