@@ -20,6 +20,10 @@ void find_runtime(RunnerOptions& options) {
 
 void Workbench::take(Keywords& keywords) {
   keywords.set(dataset);
+  take_device(keywords);
+}
+
+void Workbench::take_device(Keywords& keywords) {
   keywords.set(runner);
   if (const nb::object given = keywords.pop_object("device"); !given.is_none()) device = device_of(given);
   find_runtime(runner);

@@ -32,6 +32,7 @@ struct Workbench {
   GivenDevice device;
 
   void take(Keywords& keywords);
+  void take_device(Keywords& keywords);  // without those of data
   static void tell(Signature& signature);
   // To be called by a verb, without the interpreter.
   std::unique_ptr<Runner> open(const Model& model, const Env& env) const;

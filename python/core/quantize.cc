@@ -359,7 +359,7 @@ Model preprocess_by(nb::handle model, nb::kwargs keywords) {
   k.set(options);
   const bool optimize = k.pop("optimize", true);
   Workbench bench;
-  bench.take(k);
+  bench.take_device(k);
   k.refuse_others();
   const Model given = model_of(model);
   return call(nb::none(), [&](const Env& env) {

@@ -36,6 +36,12 @@ class IdleKeywords(unittest.TestCase):
                 seqto.calibrate(MODEL, X, **idle)
             self.assertEqual(int(raised.exception.code), 2)
 
+    def test_preprocess_has_no_data(self):
+        for keyword in ({"labels": "y.csv"}, {"samples": 3}, {"preprocess": "imagenet"}):
+            with self.assertRaisesRegex(TypeError, f"no keyword '{next(iter(keyword))}'"):
+                seqto.preprocess(MODEL, **keyword)
+        seqto.preprocess(MODEL, device="cpu", threads=1, min_opset=17)
+
     def test_bounds_that_bound_nothing(self):
         for wrong, words in (({"max_time_seconds": float("nan")}, "max_time_seconds of nan found"), ({"max_evaluations": -3}, "max_evaluations of -3"),
                              ({"threshold": 0.1}, "a threshold with strategy chain")):
