@@ -1,5 +1,6 @@
 // quantize, calibrate, analyze, preprocess and Quantizer.
 #include <algorithm>
+#include <mutex>
 
 #include "call.h"
 #include "data.h"
@@ -381,11 +382,27 @@ void bind_preprocess(nb::module_& m) {
 
 // --- Quantizer
 
-// With the rule of quantize() for plans of other models: none of the layers is an error, some are a note.
+// With the rule of quantize() for plans of other models: none of the layers is an error, some are a note. Threads take
+// turns; none may wait with the interpreter's lock.
 class PlannedQuantizer : public Quantizer {
  public:
   using Quantizer::Quantizer;
   Model quantize(const Plan& plan) {
+    std::lock_guard turn(mutex_);
+    return quantize_now(plan);
+  }
+  std::shared_ptr<const internal::Encoding> encode(const Plan& plan) {
+    std::lock_guard turn(mutex_);
+    quantize_now(plan);
+    return encoding();
+  }
+  std::vector<std::string> notes() const {
+    std::lock_guard turn(mutex_);
+    return notes_;
+  }
+
+ private:
+  Model quantize_now(const Plan& plan) {
     Recipe recipe;
     Model same = model();
     notes_ = take_plan(recipe, plan, same);
@@ -393,9 +410,8 @@ class PlannedQuantizer : public Quantizer {
     std::ranges::copy(Quantizer::notes(), std::back_inserter(notes_));
     return made;
   }
-  const std::vector<std::string>& notes() const { return notes_; }
 
- private:
+  mutable std::mutex mutex_;
   std::vector<std::string> notes_;
 };
 
@@ -425,19 +441,28 @@ void bind_quantizer(nb::module_& m) {
           nb::arg("model"), nb::arg("ranges") = nb::none(), nb::arg("keywords"), nb::sig(s.text().c_str()),
           s.doc().c_str())
       .def(
-          "quantize", [](PlannedQuantizer& q, const Plan& plan) { return q.quantize(plan); }, nb::arg("plan"),
-          nb::call_guard<nb::gil_scoped_release>(),
+          "quantize",
+          [](PlannedQuantizer& q, const Plan& plan) {
+            nb::gil_scoped_release interpreter;
+            return q.quantize(plan);
+          },
+          nb::arg("plan"),
           "The model under the plan. Raises Error(invalid_input) where none of its layers is one of the model's.")
       .def(
           "encode",
           [](PlannedQuantizer& q, const Plan& plan) {
-            q.quantize(plan);
-            return encoding_of({.encoding = q.encoding()});
+            Quantized made;
+            {
+              nb::gil_scoped_release interpreter;
+              made.encoding = q.encode(plan);
+            }
+            return encoding_of(made);
           },
           nb::arg("plan"), nb::sig("def encode(self, plan: Plan) -> seqto._encoding.Encoding"),
           "What quantize() decides.")
       .def_prop_ro("model", &PlannedQuantizer::model, "the float one, with the names that plans use")
-      .def_prop_ro("notes", &PlannedQuantizer::notes, "of the last plan: what it asked for and did not get");
+      .def_prop_ro("notes", &PlannedQuantizer::notes, nb::call_guard<nb::gil_scoped_release>(),
+                   "of the last plan: what it asked for and did not get");
 }
 
 }  // namespace

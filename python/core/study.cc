@@ -161,17 +161,21 @@ void bind_report(nb::module_& m) {
 // Files of models that were given as values, for verbs that read files; gone with this.
 class Files {
  public:
-  Files() : folder_(nb::module_::import_("tempfile").attr("TemporaryDirectory")(nb::arg("prefix") = "seqto-")) {}
-  ~Files() { folder_.attr("cleanup")(); }
+  Files()
+      : folder_(nb::cast<std::string>(nb::module_::import_("tempfile").attr("mkdtemp")(nb::arg("prefix") = "seqto-"))) {
+  }
+  ~Files() {  // without the interpreter, which may hold a Ctrl-C to be raised
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
   Files(const Files&) = delete;
   Files& operator=(const Files&) = delete;
   std::filesystem::path of(nb::handle model) {
-    const auto folder = nb::cast<std::filesystem::path>(folder_.attr("name"));
-    return model_file(model, folder / ("model" + std::to_string(count_++) + ".onnx"));
+    return model_file(model, folder_ / ("model" + std::to_string(count_++) + ".onnx"));
   }
 
  private:
-  nb::object folder_;
+  std::filesystem::path folder_;
   int count_ = 0;
 };
 

@@ -1,6 +1,5 @@
 """The package seqto: models, data in all their forms, verbs, errors, interruptions."""
 
-import _thread
 import json
 import logging
 import os
@@ -8,8 +7,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 import types
 import unittest
 import unittest.mock
@@ -426,39 +423,6 @@ class Calls(unittest.TestCase):
         with unittest.mock.patch.dict(sys.modules, {"tqdm": types.ModuleType("tqdm"), "tqdm.auto": auto}):
             seqto.quantize(MODEL, X, progress=True)
         self.assertGreater(len(made), before)
-
-    def test_other_threads_go_on(self):
-        counted, over = [0], threading.Event()
-
-        def count():
-            while not over.is_set():
-                counted[0] += 1
-                time.sleep(0.001)
-
-        thread = threading.Thread(target=count)
-        thread.start()
-        seqto.quantize(MODEL, X)
-        over.set()
-        thread.join()
-        self.assertGreater(counted[0], 20)
-
-    def test_ctrl_c_and_errors_of_the_callback(self):
-        def interrupt():
-            time.sleep(0.4)
-            _thread.interrupt_main()
-
-        with tempfile.TemporaryDirectory() as folder:
-            threading.Thread(target=interrupt).start()
-            start = time.monotonic()
-            with self.assertRaises(KeyboardInterrupt):
-                seqto.tune(MODEL, DATA, pathlib.Path(folder) / "out", isolated=False)
-            self.assertLess(time.monotonic() - start, 30)
-
-            def refuse(*_):
-                raise ZeroDivisionError("no")
-
-            with self.assertRaises(ZeroDivisionError):
-                seqto.tune(MODEL, DATA, pathlib.Path(folder) / "other", isolated=False, progress=refuse)
 
 
 class Imports(unittest.TestCase):
