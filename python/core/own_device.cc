@@ -1,5 +1,6 @@
 // A device that is a Python function: it loads a model and gives a function that runs it.
 #include <chrono>
+#include <cmath>
 
 #include "own_parts.h"
 
@@ -36,8 +37,7 @@ class OwnSession : public Session {
       const auto begin = Clock::now();
       const nb::object found = run_.get()(given);
       const int64_t ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-      const bool tells = nb::hasattr(run_.get(), "latency_ns");
-      return TimedOutputs{tensors_of(found), tells ? nb::cast<int64_t>(run_.get().attr("latency_ns")) : ns};
+      return TimedOutputs{tensors_of(found), told_ns().value_or(ns)};
     });
   }
 
@@ -45,6 +45,17 @@ class OwnSession : public Session {
   const std::vector<std::string>& output_names() const override { return outputs_; }
 
  private:
+  // What the function says in place of the clock.
+  std::optional<int64_t> told_ns() const {
+    if (!nb::hasattr(run_.get(), "latency_ns")) return std::nullopt;
+    constexpr double kLongest = 1e18;  // 31 years
+    const nb::object told = run_.get().attr("latency_ns");
+    double ns = -1;
+    if (nb::try_cast(told, ns) && ns >= 0 && ns <= kLongest) return std::llround(ns);
+    throw Error(Code::kInvalidInput, "[" + device_ + "] latency_ns of " + nb::cast<std::string>(nb::repr(told)) +
+                                         " found; a number of nanoseconds, 0 or more, expected");
+  }
+
   std::vector<Tensor> tensors_of(const nb::object& found) const {
     const bool named = nb::hasattr(found, "keys");
     if (!named && !nb::isinstance<nb::list>(found) && !nb::isinstance<nb::tuple>(found))

@@ -281,13 +281,13 @@ class Devices(Folder):
 
     def test_it_may_tell_how_long_it_took_and_stand_beside_others(self):
         class Timed:
-            latency_ns = 0
+            latency_ns, told = 0, 12345
 
             def __init__(self, model):
                 self.run = onnxruntime_cpu(model)
 
             def __call__(self, inputs):
-                self.latency_ns = 12345
+                self.latency_ns = self.told
                 return dict(zip(["logits"], self.run(inputs)))
 
         study = seqto.tune(MODEL, ARRAYS, self.dir / "out", devices={"mine": Timed}, max_evaluations=4,
@@ -296,6 +296,14 @@ class Devices(Folder):
         both = seqto.tune(MODEL, ARRAYS, self.dir / "both", devices=["cpu", Timed], max_evaluations=4,
                           **INCREMENTAL)
         self.assertEqual(list(both.summary["elsewhere"]), ["Timed"])
+        for told in (12344.6, np.float32(12345)):
+            Timed.told = told
+            study = seqto.tune(MODEL, ARRAYS, self.dir / type(told).__name__, devices={"mine": Timed}, max_evaluations=2, **INCREMENTAL)
+            self.assertEqual(study.selected.latency_ns, 12345)
+        for told in ("1 ms", float("nan"), -1):
+            Timed.told = told
+            with self.assertRaisesRegex(seqto.Error, "latency_ns of .* found; a number of nanoseconds, 0 or more, expected"):
+                seqto.tune(MODEL, ARRAYS, self.dir / str(told), devices={"mine": Timed}, max_evaluations=2, **INCREMENTAL)
 
     def test_a_failing_candidate_is_a_failed_trial_and_a_failing_device_ends_the_run(self):
         strategy = Random(8)
