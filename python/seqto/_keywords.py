@@ -18,8 +18,10 @@ def as_config(executor: str, model: Path, data: Path, keywords: Mapping[str, Any
     if not data.parts:
         raise TypeError("executor with samples that are read one by one found; a path, arrays or batches expected")
     os.environ.setdefault("SEQTO_PYTHON", sys.executable)
-    values = {"keywords": True, "model": model.absolute(), "data": data if str(data) == "random" else data.absolute()}
+    values: dict[str, Any] = {"keywords": True, "model": model.absolute(), "data": data if str(data) == "random" else data.absolute()}
     values |= {key: _absolute(value) if key in FILES else value for key, value in keywords.items() if key not in HERE}
+    if isinstance(values.get("metrics"), (list, tuple)):
+        values["metrics"] = [_with_absolute_file(metric) for metric in values["metrics"]]
     return "".join(f"{key} = {_text(key, value)}\n" for key, value in values.items())
 
 
@@ -31,6 +33,11 @@ def from_config(text: str) -> dict[str, Any]:
 
 def _absolute(value: Any) -> Any:
     return os.path.abspath(value) if isinstance(value, (str, os.PathLike)) and os.path.exists(value) else value
+
+
+def _with_absolute_file(metric: Any) -> Any:
+    name, equals, file = metric.partition("=") if isinstance(metric, str) else (metric, "", "")
+    return f"{name}={os.path.abspath(file)}" if equals else name
 
 
 def _text(key: str, value: Any) -> str:

@@ -124,6 +124,8 @@ class Travel(Folder):
         text = as_config("ray", pathlib.Path("/m.onnx"), pathlib.Path("/x.npz"), given)
         self.assertEqual(from_config(text), {"model": "/m.onnx", "data": "/x.npz", "threads": 2, "labels": str(self.root),
                                              "limits": {"size_bytes": 1e6}})
+        metrics = from_config(as_config("ray", pathlib.Path("/m"), pathlib.Path("/x"), {"metrics": ["mae", "nme=t.json"]}))["metrics"]
+        self.assertEqual(metrics, ["mae", f"nme={os.getcwd()}/t.json"])
         with self.assertRaisesRegex(TypeError, "value of JSON"):
             as_config("ray", pathlib.Path("/m.onnx"), pathlib.Path("/x.npz"), {"metrics": [print]})
         with self.assertRaisesRegex(ValueError, "'ray:ADDRESS' expected"):
