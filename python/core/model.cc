@@ -22,15 +22,22 @@ nb::object shape_of(const ValueInfo& value) {
 }
 
 nb::bytes bytes_of(const Model& model) {
+  require_as_loaded(model);
   const std::string text = serialize(model);
   return nb::bytes(text.data(), text.size());
 }
 
 nb::object to_onnx(const Model& model) {
+  constexpr int64_t kMostBytes = int64_t{1} << 31;
+  if (const int64_t bytes = serialized_size(model); bytes >= kMostBytes)
+    throw Error(Code::kInvalidInput, "[to_onnx] a model of " + std::to_string(bytes) +
+                                         " bytes found; less than 2 GB expected, which protobuf reads; save() it and "
+                                         "onnx.load() the file");
   return nb::module_::import_("onnx").attr("load_from_string")(bytes_of(model));
 }
 
 nb::object initializer(const Model& model, const std::string& name) {
+  require_as_loaded(model);
   const Tensor* tensor = model.graph.initializer(name);
   if (!tensor) throw nb::key_error(name.c_str());
   return to_numpy(*tensor);
@@ -80,8 +87,7 @@ void bind_models(nb::module_& m) {
           "layers", [](const Model& model) { return layers(infer_shapes(model)); }, "Every node, in graph order.")
       .def("initializer", &initializer, nb::arg("name"), nb::sig("def initializer(self, name: str) -> numpy.ndarray"),
            "The values of a weight, shared and read-only. KeyError where there is none of that name.")
-      .def("save", &save_model, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>(),
-           nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+      .def("save", &save_as_loaded, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
            "Writes the file, whole or not at all. Weights above 2 GB go to PATH.data.")
       .def("to_onnx", &to_onnx, nb::sig("def to_onnx(self) -> typing.Any"),
            "An onnx.ModelProto; needs the package onnx.")
@@ -89,6 +95,12 @@ void bind_models(nb::module_& m) {
       .def(
           "__eq__", [](const Model& a, const Model& b) { return equal(a, b); }, nb::arg("other"),
           nb::sig("def __eq__(self, other: object, /) -> bool"), nb::is_operator())
+      .def(
+          "__hash__",
+          [](const Model&) -> int64_t {
+            throw nb::type_error("unhashable: models are equal by all their weights; a name or id(model) expected");
+          },
+          nb::sig("def __hash__(self) -> typing.NoReturn"))
       .def("__repr__", &describe);
   m.def("load", &model_of, nb::arg("model"), nb::sig((std::string("def load(model: ") + kModel + ") -> Model").c_str()),
         "Reads a model: a path, the bytes of a ModelProto, or an onnx.ModelProto. Weights of a file are mapped, not "
@@ -158,6 +170,7 @@ void bind_plans(nb::module_& m) {
       .def(
           "__eq__", [](const Plan& a, const Plan& b) { return a == b; }, nb::is_operator(),
           nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", [](const Plan& plan) { return std::hash<std::string>()(plan.hash()); })
       .def("__repr__",
            [](const Plan& plan) { return "<seqto.Plan of " + std::to_string(plan.schemes.size()) + " layers>"; });
   m.def(

@@ -73,6 +73,7 @@ std::pair<Model, std::vector<std::string>> oracle_quantize(const Model& model, c
     return std::pair(std::move(made), quantizer.deviations());
   });
 }
+  require_as_loaded(given);
 
 // The input that MatMulNBitsQuantizer makes blocks of; "" where the node is of another type.
 std::string blocked_input(const Node& node) {
@@ -96,6 +97,7 @@ std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, con
           model.graph.initializer(blocked_input(node)))
         plan.schemes[node.name] = Scheme::kInt4Weights;
     Quantizer quantizer(model, {}, options);
+  require_as_loaded(model);
     Model made = quantizer.quantize(plan);
     return std::pair(std::move(made), quantizer.notes());
   });

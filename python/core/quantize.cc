@@ -237,9 +237,8 @@ void bind_quantized(nb::module_& m) {
       .def_prop_ro("encoding", &encoding_of, nb::sig("def encoding(self) -> seqto._encoding.Encoding"),
                    "Everything that was decided.")
       .def(
-          "save", [](const Quantized& q, const std::filesystem::path& path) { save_model(q.model, path); },
-          nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
-          nb::call_guard<nb::gil_scoped_release>());
+          "save", [](const Quantized& q, const std::filesystem::path& path) { save_as_loaded(q.model, path); },
+          nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"));
 }
 
 void bind_quantize_verb(nb::module_& m) {
@@ -443,6 +442,7 @@ void bind_quantizer(nb::module_& m) {
       .def(
           "quantize",
           [](PlannedQuantizer& q, const Plan& plan) {
+            require_as_loaded(q.model());
             nb::gil_scoped_release interpreter;
             return q.quantize(plan);
           },
@@ -451,6 +451,7 @@ void bind_quantizer(nb::module_& m) {
       .def(
           "encode",
           [](PlannedQuantizer& q, const Plan& plan) {
+            require_as_loaded(q.model());
             Quantized made;
             {
               nb::gil_scoped_release interpreter;

@@ -1,6 +1,9 @@
 #include "values.h"
 
 #include <nanobind/ndarray.h>
+#include <sys/stat.h>
+
+#include <set>
 
 #include "seqto/error.h"
 
@@ -54,6 +57,75 @@ std::string kind_of(nb::handle given) { return nb::cast<std::string>(given.type(
 // onnx's other messages can be serialized too: a graph alone is no model.
 bool is_proto(nb::handle given) { return nb::hasattr(given, "SerializeToString") && nb::hasattr(given, "graph"); }
 
+// protobuf has errors of several types for what it cannot write.
+nb::object serialized(nb::handle proto) {
+  try {
+    return proto.attr("SerializeToString")();
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+    throw Error(Code::kInvalidInput, "[load] an onnx.ModelProto that protobuf cannot write found: " +
+                                         nb::cast<std::string>(nb::str(error.value())) +
+                                         "; one of less than 2 GB expected; save it with onnx.save_model(..., "
+                                         "save_as_external_data=True) and give the path");
+  }
+}
+
+// A cast wraps whole numbers around where they do not fit.
+void require_in_bounds(nb::handle array, const std::string& type, const std::string& use) {
+  if (type.find("int") == std::string::npos || nb::cast<int64_t>(array.attr("size")) == 0 ||
+      nb::cast<bool>(numpy("can_cast")(array.attr("dtype"), type)))
+    return;
+  const nb::object bounds = numpy("iinfo")(type), lowest = bounds.attr("min"), highest = bounds.attr("max");
+  for (const nb::object& end : {array.attr("min")(), array.attr("max")()}) {
+    const nb::object value = nb::int_(end);
+    if (lowest <= value && value <= highest) continue;
+    const auto text = [](const nb::object& number) { return nb::cast<std::string>(nb::str(number)); };
+    throw Error(Code::kInvalidInput, "[data] " + text(value) + " found for " + use + "; " + text(lowest) + " to " +
+                                         text(highest) + " expected, which " + type + " holds");
+  }
+}
+
+// A file that weights are mapped from, as it was when it was opened.
+struct Source {
+  std::filesystem::path path;
+  struct stat was{};
+
+  explicit Source(const std::filesystem::path& file) : path(std::filesystem::absolute(file)) {
+    if (::stat(path.c_str(), &was) != 0) was.st_ino = 0;
+  }
+  // A file put in its place leaves what is mapped as it was.
+  bool changed() const {
+    struct stat now{};
+    return ::stat(path.c_str(), &now) == 0 && now.st_dev == was.st_dev && now.st_ino == was.st_ino &&
+           (now.st_size != was.st_size || now.st_mtim.tv_sec != was.st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != was.st_mtim.tv_nsec);
+  }
+};
+
+// By the values of their tensors, which models made of them share. Guarded by the interpreter's lock.
+using Sources = std::map<std::weak_ptr<const void>, std::shared_ptr<const std::vector<Source>>, std::owner_less<>>;
+Sources& sources() {
+  static Sources all;
+  return all;
+}
+
+template <class F>
+void for_each_tensor(const Model& model, F&& take) {
+  for (const Initializer& i : model.graph.initializers) take(i.tensor);
+  for (const Node& node : model.graph.nodes)
+    for (const Attribute& a : node.attributes)
+      if (const auto* tensor = std::get_if<Tensor>(&a.value)) take(*tensor);
+}
+
+void remember(const Model& model, const std::filesystem::path& path) {
+  auto files = std::make_shared<std::vector<Source>>(1, Source(path));
+  for (const std::filesystem::path& file : model.external_files) files->emplace_back(file);
+  std::erase_if(sources(), [](const auto& entry) { return entry.first.expired(); });
+  for_each_tensor(model, [&](const Tensor& tensor) {
+    if (const auto values = tensor.lifetime(); !values.expired()) sources().insert_or_assign(values, files);
+  });
+}
+
 // numpy's own conversions; what it refuses is told in its words.
 template <class... Arguments>
 nb::object array_by(const char* function, const std::string& use, Arguments&&... arguments) {
@@ -76,14 +148,41 @@ bool is_model(nb::handle given) {
   return nb::isinstance<Model>(given) || is_path(given) || nb::isinstance<nb::bytes>(given) || is_proto(given);
 }
 
+void require_as_loaded(const Model& model) {
+  std::set<std::shared_ptr<const std::vector<Source>>> read;
+  for_each_tensor(model, [&](const Tensor& tensor) {
+    if (const auto found = sources().find(tensor.lifetime()); found != sources().end()) read.insert(found->second);
+  });
+  for (const auto& files : read)
+    for (const Source& file : *files)
+      if (file.changed())
+        throw Error(Code::kInvalidInput, "[load] " + file.path.string() +
+                                             " found written again after a model was loaded from it; the same file "
+                                             "expected; load the model again");
+}
+
+void save_as_loaded(const Model& model, const std::filesystem::path& path) {
+  require_as_loaded(model);
+  nb::gil_scoped_release interpreter;
+  save_model(model, path);
+}
+
 Model model_of(nb::handle given) {
-  if (nb::isinstance<Model>(given)) return nb::cast<const Model&>(given);
-  if (is_path(given)) return load_model(path_of(given));
+  if (nb::isinstance<Model>(given)) {
+    const auto& model = nb::cast<const Model&>(given);
+    require_as_loaded(model);
+    return model;
+  }
+  if (is_path(given)) {
+    Model model = load_model(path_of(given));
+    remember(model, path_of(given));
+    return model;
+  }
   if (!is_model(given))
     throw nb::type_error((kind_of(given) + " found; a seqto.Model, a path, the bytes of a model or an onnx.ModelProto "
                                            "expected")
                              .c_str());
-  const nb::object bytes = is_proto(given) ? nb::object(given.attr("SerializeToString")()) : nb::borrow(given);
+  const nb::object bytes = is_proto(given) ? serialized(given) : nb::borrow(given);
   const auto text = nb::borrow<nb::bytes>(bytes);
   return parse_model({text.c_str(), text.size()});
 }
@@ -132,6 +231,7 @@ Tensor tensor_of(nb::handle given, DataType type, bool copy, const std::string& 
   if ((kind == "f" && whole) || kNoNumbers.find(kind) != std::string_view::npos)
     throw Error(Code::kInvalidInput, "[data] an array of " + nb::cast<std::string>(array.attr("dtype").attr("name")) +
                                          " found for " + use + "; one of " + name + " expected");
+  require_in_bounds(array, name, use);
   array = array_by("array", use, array, nb::arg("dtype") = name, nb::arg("order") = "C",
                    nb::arg("copy") = copy ? nb::object(nb::bool_(true)) : nb::object(nb::none()));
   std::vector<int64_t> dims;

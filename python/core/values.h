@@ -22,6 +22,11 @@ namespace nb = nanobind;
 // A Model; a path; the bytes of a ModelProto; an onnx.ModelProto. TypeError for anything else.
 Model model_of(nb::handle given);
 bool is_path(nb::handle given);
+// Throws Error{kInvalidInput} where a file that weights are mapped from was written again in place: they may be others
+// by now, or end the process when they are read. `model` came from model_of(), or was made of one that did.
+void require_as_loaded(const Model& model);
+// save_model() of such a model, without the interpreter's lock.
+void save_as_loaded(const Model& model, const std::filesystem::path& path);
 bool is_model(nb::handle given);
 std::filesystem::path path_of(nb::handle given);
 

@@ -6,6 +6,7 @@ import unittest
 
 import package  # noqa: F401
 import numpy as np
+import onnx
 
 import seqto
 from testing import models
@@ -40,6 +41,21 @@ class GivenData(unittest.TestCase):
         for data in (X, list(batches)):
             study = seqto.tune(model, data, self.dir / f"out{len(data)}", **HOW)
             self.assertGreater(study.float.size_bytes, 0)
+
+    def test_whole_numbers_do_not_wrap_around(self):
+        path = self.dir / "ids.onnx"
+        models.save(path, [models.node("Gather", ["w", "ids"], ["c"]), models.node("Relu", ["c"], ["y"])],
+                    [("ids", ["n"], onnx.TensorProto.INT32)], [("y", ["n", 4])], [("w", models.weight(9, 4))])
+        wanted = seqto.calibrate(path, {"ids": np.array([3, 8], np.int32)})
+        found = seqto.calibrate(path, {"ids": np.array([3, 8])})
+        self.assertEqual({t: found[t] for t in found}, {t: wanted[t] for t in wanted})
+        for ids, named in (([2**32 + 3, 8], 2**32 + 3), ([8, -2**40], -2**40)):
+            with self.assertRaisesRegex(seqto.Error, f"{named} found for the input 'ids'; -2147483648 to 2147483647 expected"):
+                seqto.calibrate(path, {"ids": np.array(ids)})
+        self.assertEqual(len(seqto.calibrate(path, {"ids": np.array([3, 8], np.uint64)})), len(wanted))
+        labels = np.array([2**63 + 1, 1], np.uint64)
+        with self.assertRaisesRegex(seqto.Error, "found for the labels"):
+            seqto.validate(path, path, {"ids": np.array([3, 8], np.int32), "y": labels})
 
     def test_an_input_that_is_a_constant_needs_no_array(self):
         model = self.model("b", ("factor", []), nodes=[models.node("Mul", ["c", "factor"], ["y"])])
