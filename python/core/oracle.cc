@@ -27,7 +27,24 @@ Model oracle_model(nb::handle given, int64_t least_opset) {
   return model.opset() >= least_opset ? model : with_shapes_of_onnx(convert_opset(model, least_opset));
 }
 
-Ranges oracle_ranges(const Model& model, const Batches& data, nb::kwargs keywords) {
+// Whether all have one length, but for a shorter one at the end.
+bool are_even(std::span<const int64_t> lengths) {
+  return lengths.empty() || (std::ranges::all_of(lengths.first(lengths.size() - 1),
+                                                 [&](int64_t length) { return length == lengths.front(); }) &&
+                             lengths.back() <= lengths.front());
+}
+
+// From the average `before` towards the mean of one more call.
+void move_from(const Ranges& before, Ranges& mean, float constant) {
+  for (auto& [name, range] : mean)
+    if (const auto old = before.find(name); old != before.end())
+      range = {old->second.lowest + constant * (range.lowest - old->second.lowest),
+               old->second.highest + constant * (range.highest - old->second.highest)};
+}
+
+// `calls`: the batches of each collect_data(). A moving average is their mean within a call, and moves between calls.
+Ranges oracle_ranges(const Model& model, const Batches& data, const std::vector<int64_t>& calls, nb::kwargs keywords) {
+  require_as_loaded(model);
   Keywords k("create_calibrator", keywords);
   CalibrateOptions options;
   k.set(options);
@@ -36,13 +53,27 @@ Ranges oracle_ranges(const Model& model, const Batches& data, nb::kwargs keyword
   k.refuse_others();
   return call(nb::none(), [&](const Env& env) {
     const auto runner = bench.open(model, env);
-    return calibrate(model, {data, all_samples(data), *runner, env}, options);
+    const std::vector<int64_t> samples = all_samples(data);
+    if (options.method != CalibrationMethod::kMovingAverage || are_even(calls)) {
+      options.chunk_samples = calls.empty() ? 0 : calls.front();
+      return calibrate(model, {data, samples, *runner, env}, options);
+    }
+    Ranges found;
+    auto begin = samples.begin();
+    for (const int64_t count : calls) {
+      Ranges mean = calibrate(model, {data, {begin, begin + count}, *runner, env}, options);
+      move_from(found, mean, options.moving_average_constant);
+      found = std::move(mean);
+      begin += count;
+    }
+    return found;
   });
 }
 
 // The model with smoothed activations, and the nodes to exclude: those that were, and what smoothing added.
 std::pair<Model, std::vector<std::string>> oracle_smoothed(const Model& given, const Batches& data, double alpha,
                                                            nb::kwargs keywords) {
+  require_as_loaded(given);
   Keywords k("SmoothQuant", keywords);
   QuantizeOptions options;
   k.set(options);
@@ -66,6 +97,7 @@ std::pair<Model, std::vector<std::string>> oracle_quantize(const Model& model, c
   QuantizeOptions options;
   k.set(options);
   k.refuse_others();
+  require_as_loaded(model);
   const std::vector<std::string> excluded = std::exchange(options.exclude, {});
   return call(nb::none(), [&](const Env&) {
     Quantizer quantizer(model, ranges, options);
@@ -73,7 +105,6 @@ std::pair<Model, std::vector<std::string>> oracle_quantize(const Model& model, c
     return std::pair(std::move(made), quantizer.deviations());
   });
 }
-  require_as_loaded(given);
 
 // The input that MatMulNBitsQuantizer makes blocks of; "" where the node is of another type.
 std::string blocked_input(const Node& node) {
@@ -97,7 +128,6 @@ std::pair<Model, std::vector<std::string>> oracle_blocks(const Model& given, con
           model.graph.initializer(blocked_input(node)))
         plan.schemes[node.name] = Scheme::kInt4Weights;
     Quantizer quantizer(model, {}, options);
-  require_as_loaded(model);
     Model made = quantizer.quantize(plan);
     return std::pair(std::move(made), quantizer.notes());
   });
@@ -117,8 +147,9 @@ void bind_oracle(nb::module_& m) {
       .def("__len__", &Batches::size);
   m.def("oracle_model", &oracle_model, nb::arg("model"), nb::arg("least_opset"),
         nb::sig((std::string("def oracle_model(model: ") + kModel + ", least_opset: int) -> Model").c_str()));
-  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("data"), nb::arg("keywords"),
-        nb::sig("def oracle_ranges(model: Model, data: Batches, **keywords: typing.Any) -> Ranges"));
+  m.def("oracle_ranges", &oracle_ranges, nb::arg("model"), nb::arg("data"), nb::arg("calls"), nb::arg("keywords"),
+        nb::sig("def oracle_ranges(model: Model, data: Batches, calls: collections.abc.Sequence[int], **keywords: "
+                "typing.Any) -> Ranges"));
   m.def(
       "oracle_smoothed", &oracle_smoothed, nb::arg("model"), nb::arg("data"), nb::arg("alpha"), nb::arg("keywords"),
       nb::sig("def oracle_smoothed(model: Model, data: Batches, alpha: float, **keywords: typing.Any) -> tuple[Model, "

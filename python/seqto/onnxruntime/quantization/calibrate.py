@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import abc
 import json
+import logging
 import os
+import tempfile
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
 from enum import Enum
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from ... import _core
 
 if typing.TYPE_CHECKING:
     import numpy as np
+
+_log = logging.getLogger("seqto")
 
 
 class CalibrationMethod(Enum):
@@ -88,47 +92,51 @@ class TensorData:
 
 
 class TensorsData:
-    """The ranges of all tensors, by name; `ranges` are the same as the library has them."""
+    """The ranges of all tensors, by name. `data` may be changed; `ranges` are the same as the library takes them."""
 
     def __init__(self, calibration_method: typing.Any, data: _core.Ranges | typing.Mapping[str, typing.Any]) -> None:
         self.calibration_method = calibration_method
-        if not isinstance(data, _core.Ranges):
-            ranges = _core.Ranges()
-            for name, value in data.items():
-                low, high = value[:2] if isinstance(value, tuple) else value.range_value
-                ranges.set(name, float(low), float(high))
-            data = ranges
-        self.ranges = data
+        if isinstance(data, _core.Ranges):
+            shape = {"lowest": (1,), "highest": (1,)} if calibration_method.name == "MinMax" else {}
+            data = {name: TensorData(**{k: v.reshape(shape.get(k, v.shape)).copy() for k, v in data.statistics(name).items()})
+                    for name in data}
+        self.data = {name: _tensor_data(value) for name, value in data.items()}
 
     @property
-    def data(self) -> dict[str, TensorData]:
-        return dict(self.items())
+    def ranges(self) -> _core.Ranges:
+        import numpy as np
+
+        ranges = _core.Ranges()
+        for name, value in self.data.items():
+            low, high = (np.asarray(v).item() for v in value.range_value)
+            ranges.set(name, low, high)
+        return ranges
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.ranges)
+        return iter(self.data)
 
     def __len__(self) -> int:
-        return len(self.ranges)
+        return len(self.data)
 
     def __contains__(self, key: str) -> bool:
-        return key in self.ranges
+        return key in self.data
 
     def __getitem__(self, key: str) -> TensorData:
-        return TensorData(**self.ranges.statistics(key))
+        return self.data[key]
 
     def __setitem__(self, key: str, value: TensorData) -> None:
-        if key not in self.ranges:
+        if key not in self.data:
             raise RuntimeError(f"Only an existing tensor can be modified, {key!r} is not.")
-        self.ranges.set(key, float(value.lowest), float(value.highest))
+        self.data[key] = value
 
-    def keys(self) -> list[str]:
-        return self.ranges.keys()
+    def keys(self) -> KeysView[str]:
+        return self.data.keys()
 
-    def values(self) -> list[TensorData]:
-        return [self[key] for key in self.ranges]
+    def values(self) -> ValuesView[TensorData]:
+        return self.data.values()
 
-    def items(self) -> list[tuple[str, TensorData]]:
-        return [(key, self[key]) for key in self.ranges]
+    def items(self) -> ItemsView[str, TensorData]:
+        return self.data.items()
 
     def to_dict(self) -> dict[str, typing.Any]:
         return {"CLS": "TensorsData", "data": self.data, "calibration_method": self.calibration_method}
@@ -141,6 +149,13 @@ class TensorsData:
         return cls(method, {k: TensorData.from_dict(v) for k, v in d["data"].items()})
 
 
+def _tensor_data(value: typing.Any) -> TensorData:
+    """Of a tuple, and of onnxruntime's own, too."""
+    if isinstance(value, tuple):
+        return TensorData(**dict(zip(("lowest", "highest", "hist", "bins"), value, strict=False)))
+    return value if isinstance(value, TensorData) else TensorData.from_dict(value.to_dict())
+
+
 class CalibrationCacheEncoder(json.JSONEncoder):
     """For json.dumps() of the above."""
 
@@ -149,7 +164,7 @@ class CalibrationCacheEncoder(json.JSONEncoder):
 
         if isinstance(o, (TensorData, TensorsData)):
             return o.to_dict()
-        if isinstance(o, CalibrationMethod):
+        if isinstance(o, Enum):
             return {"CLS": "CalibrationMethod", "value": str(o)}
         if isinstance(o, np.ndarray):
             return {"data": o.tolist(), "dtype": str(o.dtype), "CLS": "numpy.array"}
@@ -160,12 +175,13 @@ _METHODS = {"MinMax": "minmax", "Entropy": "entropy", "Percentile": "percentile"
 
 
 def save_tensors_data(tensors_data: TensorsData, path: str | Path, *, smooth_quant: bool = False) -> None:
-    """Writes ranges as onnxruntime's JSON; `smooth_quant`: they are those of a smoothed model."""
+    """Writes ranges as onnxruntime's JSON, whole or not at all; `smooth_quant`: they are those of a smoothed model."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    tensors_data.ranges.save(path, _METHODS[tensors_data.calibration_method.name])
-    if smooth_quant:
-        path.write_text(json.dumps({**json.loads(path.read_text()), "smooth_quant": True}))
+    text = json.dumps({**tensors_data.to_dict(), "smooth_quant": smooth_quant}, cls=CalibrationCacheEncoder)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".calibcache_", delete=False) as file:
+        file.write(text)
+    os.replace(file.name, path)
 
 
 def load_tensors_data(path: str | Path) -> TensorsData:
@@ -174,8 +190,7 @@ def load_tensors_data(path: str | Path) -> TensorsData:
         raise FileNotFoundError(f"Calibration cache not found: {path}")
     if not Path(path).is_file():
         raise ValueError(f"Calibration cache path is not a file: {path}")
-    method = json.loads(Path(path).read_text())["calibration_method"]["value"].split(".")[-1]
-    return TensorsData(CalibrationMethod[method], _core.Ranges.load(path))
+    return TensorsData.from_dict(json.loads(Path(path).read_text()))
 
 
 class CalibraterBase:
@@ -196,11 +211,12 @@ class CalibraterBase:
         self.model = model_path if isinstance(model_path, _core.Model) else _core.oracle_model(model_path, 0)
         self.op_types = list(op_types_to_calibrate or sorted({layer.op_type for layer in self.model.layers()}))
         self.calibration_method: typing.Any = CalibrationMethod.MinMax
-        self.options: dict[str, typing.Any] = {"symmetric": symmetric}
-        self.execution_providers = ["CPUExecutionProvider"]
-        self._batches = _core.Batches()
+        self.options: dict[str, typing.Any] = {"symmetric": bool(symmetric)}
+        self.execution_providers: Sequence[typing.Any] = ["CPUExecutionProvider"]
+        self._batches, self._calls = _core.Batches(), list[int]()  # and how many of them each collect_data() brought
 
     def set_execution_providers(self, execution_providers: typing.Any = ["CPUExecutionProvider"]) -> None:  # noqa: B006
+        """The first that the runtime has is taken, else the CPU; one with options is a tuple."""
         self.execution_providers = execution_providers
 
     def augment_graph(self) -> None:
@@ -210,7 +226,7 @@ class CalibraterBase:
         """Nothing: the session is made when ranges are computed."""
 
     def clear_collected_data(self) -> None:
-        self._batches = _core.Batches()
+        """Nothing: what collect_data() has seen counts, as in onnxruntime, which frees outputs of the model here."""
 
     def collect_data(self, data_reader: CalibrationDataReader) -> None:
         before = len(self._batches)
@@ -218,6 +234,7 @@ class CalibraterBase:
             self._batches.append(self.model, batch)
         if len(self._batches) == before:
             raise ValueError("No data is collected.")
+        self._calls.append(len(self._batches) - before)
 
     def compute_data(self) -> TensorsData:
         return self._computed(_METHODS[self.calibration_method.name])
@@ -225,11 +242,22 @@ class CalibraterBase:
     def _computed(self, method: str) -> TensorsData:
         if not len(self._batches):
             raise ValueError("No data is collected.")
-        provider = self.execution_providers[0]
-        provider = provider[0] if isinstance(provider, tuple) else provider
-        device = provider.removesuffix("ExecutionProvider").lower()
-        ranges = _core.oracle_ranges(self.model, self._batches, op_types=self.op_types, method=method, device=device,
-                                     threads=len(os.sched_getaffinity(0)), **self.options)
+        for provider in self.execution_providers:
+            name, options = provider if isinstance(provider, tuple) else (provider, {})
+            if name == "CPUExecutionProvider":
+                break
+            try:
+                return self._computed_on(name.removesuffix("ExecutionProvider").lower(), method,
+                                         {k: str(v) for k, v in options.items()})
+            except _core.Error as error:
+                if error.code != _core.Code.unavailable:
+                    raise
+                _log.warning("%s found in the providers, which does not run here; the next one is taken: %s", name, error)
+        return self._computed_on("cpu", method, {})
+
+    def _computed_on(self, device: str, method: str, provider_options: dict[str, str]) -> TensorsData:
+        ranges = _core.oracle_ranges(self.model, self._batches, self._calls, op_types=self.op_types, method=method, device=device,
+                                     provider_options=provider_options, threads=len(os.sched_getaffinity(0)), **self.options)
         return TensorsData(self.calibration_method, ranges)
 
 
@@ -252,12 +280,13 @@ class MinMaxCalibrater(CalibraterBase):
             raise ValueError("Invalid averaging constant, which should not be < 0 or > 1.")
         self._moving_average = moving_average
         if moving_average:
-            self.options["moving_average_constant"] = averaging_constant
-            if max_intermediate_outputs:
-                self.options["chunk_samples"] = max_intermediate_outputs
+            self.options["moving_average_constant"] = float(averaging_constant)
+        self._found: tuple[int, TensorsData] | None = None  # of so many batches
 
     def compute_data(self) -> TensorsData:
-        return self._computed("moving_average" if self._moving_average else "minmax")
+        if self._found is None or self._found[0] != len(self._batches):
+            self._found = (len(self._batches), self._computed("moving_average" if self._moving_average else "minmax"))
+        return self._found[1]
 
 
 class HistogramCalibrater(CalibraterBase):

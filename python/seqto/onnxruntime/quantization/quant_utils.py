@@ -4,6 +4,7 @@ Helpers that are not here (find_by_name, compute_scale_zp ...) are onnxruntime's
 """
 from __future__ import annotations
 
+import json
 import typing
 from enum import Enum
 from pathlib import Path
@@ -130,9 +131,10 @@ def save_and_reload_model_with_shape_infer(model: typing.Any) -> typing.Any:
 
 def write_calibration_table(calibration_cache: TensorsData | typing.Mapping[str, typing.Any], dir: str | Path = ".") -> None:
     """TensorRT's tables, in calibration.json, calibration.flatbuffers and calibration.cache of the folder."""
-    from .calibrate import _METHODS, CalibrationMethod, TensorsData
+    from .calibrate import _METHODS, CalibrationCacheEncoder, CalibrationMethod, TensorsData
 
     data = calibration_cache
     if not isinstance(data, TensorsData):
         data = TensorsData(getattr(data, "calibration_method", CalibrationMethod.MinMax), dict(data.items()))
     data.ranges.save_tensorrt(Path(dir, "calibration"), _METHODS[data.calibration_method.name])
+    Path(dir, "calibration.json").write_text(json.dumps(data, cls=CalibrationCacheEncoder))  # with histograms

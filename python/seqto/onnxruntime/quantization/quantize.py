@@ -134,7 +134,8 @@ def _calibrate(model: _core.Model, reader: Any, op_types: Any, method: Any, prov
     calibrator.op_types = list(op_types or [])  # none: the default list
     stride = extra.get("CalibStridedMinMax")
     if isinstance(reader, _core.Batches):
-        calibrator._batches = reader
+        step = stride or len(reader)
+        calibrator._batches, calibrator._calls = reader, [min(step, len(reader) - i) for i in range(0, len(reader), step)]
     elif not stride:
         calibrator.collect_data(reader)
     else:
@@ -143,8 +144,6 @@ def _calibrate(model: _core.Model, reader: Any, op_types: Any, method: Any, prov
         for start in range(0, len(reader), stride):
             reader.set_range(start_index=start, end_index=start + stride)
             calibrator.collect_data(reader)
-    if stride and options.get("moving_average"):
-        calibrator.options["chunk_samples"] = stride
     return calibrator.compute_data()
 
 
