@@ -9,6 +9,7 @@ import logging
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 import package  # noqa: F401
 import numpy as np
@@ -18,7 +19,9 @@ from onnxruntime.quantization import QuantFormat
 
 import canonical
 import oracle
+import seqto
 import seqto.onnxruntime.quantization.matmul_nbits_quantizer as ours
+from seqto.onnxruntime.quantization import onnx_model, quantize
 from testing.weights import awkward
 
 if importlib.util.find_spec("onnx_ir"):
@@ -125,6 +128,26 @@ class Files(unittest.TestCase):
             quantizer.model.save_model_to_file(str(target), True)
             self.assertTrue(target.with_name("target.onnx.data").exists())
             oracle.session(str(target), False).run(None, {"ids": np.arange(7)})
+
+    def test_quantize_takes_their_configurations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = pathlib.Path(folder) / "source.onnx", pathlib.Path(folder) / "target.onnx"
+            onnx.save(network(), source)
+            for module in (ours, theirs or ours):
+                for model in (str(source), source, network()):
+                    quantize(model, str(target), module.DefaultWeightOnlyQuantConfig(block_size=32, bits=8))
+                    quantizer = ours.MatMulNBitsQuantizer(network(), block_size=32, bits=8)
+                    quantizer.process()
+                    self.assertIsNone(canonical.compare(onnx.load(target), quantizer.model.model))
+                    self.assertTrue(target.with_name("target.onnx.data").exists())
+
+    def test_what_protobuf_has_no_room_for_goes_around_it(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(onnx_model, "MODEL_SIZE_THRESHOLD", 1000):
+            quantizer = ours.MatMulNBitsQuantizer(network())
+            quantizer.process()
+            with unittest.mock.patch.object(seqto.Model, "to_onnx", side_effect=AssertionError):
+                quantizer.model.save_model_to_file(str(pathlib.Path(folder) / "target.onnx"), True)
+            self.assertEqual(seqto.load(pathlib.Path(folder) / "target.onnx"), quantizer.model._model)
 
 
 if __name__ == "__main__":

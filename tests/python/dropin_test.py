@@ -281,6 +281,11 @@ class Calibrated(Pair):
             silently(module.quantize, str(models.DIGITS), str(self.dir / f"{module.__name__}.onnx"), config)
         a, b = (onnx.load(self.dir / f"{module.__name__}.onnx") for module in (theirs, ours))
         self.assertIsNone(canonical.compare(a, b))
+        for config in (theirs.StaticQuantConfig(Samples(self.batches()), per_channel=True), theirs.DynamicQuantConfig()):
+            a, b = (self.made(module, "quantize", str(models.DIGITS), quant_config=config) for module in (theirs, ours) if
+                    getattr(config, "calibration_data_reader", Samples([])).rewind() is None)
+            self.assertIsNone(self.difference(a, b))
+        self.assertRegex(str(self.made(ours, "quantize", str(models.DIGITS), quant_config=3)), "or WeightOnlyQuantConfig")
 
     def test_overrides(self):
         tensor = next(l.id for l in seqto.load(str(models.DIGITS)).layers() if l.op_type == "Conv")

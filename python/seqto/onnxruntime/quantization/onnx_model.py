@@ -5,6 +5,7 @@ import typing
 from pathlib import Path
 
 from ... import _core
+from .quant_utils import MODEL_SIZE_THRESHOLD
 
 
 class ONNXModel:
@@ -37,8 +38,8 @@ class ONNXModel:
         return self.model.opset_import
 
     def save_model_to_file(self, output_path: str | Path, use_external_data_format: bool = False) -> None:
-        """Writes the file; with `use_external_data_format` weights go to PATH.data."""
-        if use_external_data_format:
+        """Writes the file; with `use_external_data_format`, and above 2 GB, weights go to PATH.data."""
+        if use_external_data_format and (self._proto is not None or self._model.size_bytes < MODEL_SIZE_THRESHOLD):
             import onnx  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
             where = Path(output_path)

@@ -248,20 +248,29 @@ def quantize_dynamic(
         exclude=nodes_to_exclude))
 
 
-def quantize(model_input: Any, model_output: str | Path, quant_config: QuantConfig) -> None:
-    """quantize_static or quantize_dynamic, as the configuration says."""
-    c: Any = quant_config
+def quantize(model_input: Any, model_output: str | Path, quant_config: Any) -> None:
+    """quantize_static, quantize_dynamic or MatMulNBitsQuantizer, as the configuration says, of this module or of
+    onnxruntime."""
+    c = quant_config
+    if hasattr(c, "algorithm"):
+        from .matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+        quantizer = MatMulNBitsQuantizer(model_input, algo_config=c)
+        quantizer.process()
+        quantizer.model.save_model_to_file(model_output, True)
+        return
+    if not hasattr(c, "nodes_to_quantize"):
+        raise TypeError("Invalid quantization config type, it must be either StaticQuantConfig, DynamicQuantConfig, or "
+                        "WeightOnlyQuantConfig.")
     common = dict(op_types_to_quantize=c.op_types_to_quantize, per_channel=c.per_channel, reduce_range=c.reduce_range,
                   weight_type=c.weight_type, nodes_to_quantize=c.nodes_to_quantize, nodes_to_exclude=c.nodes_to_exclude,
                   use_external_data_format=c.use_external_data_format, extra_options=c.extra_options)
-    if isinstance(c, StaticQuantConfig):
+    if hasattr(c, "calibration_data_reader"):
         quantize_static(model_input, model_output, c.calibration_data_reader, calibrate_method=c.calibrate_method,
                         quant_format=c.quant_format, activation_type=c.activation_type,
                         calibration_providers=c.calibration_providers, **common)
-    elif isinstance(c, DynamicQuantConfig):
-        quantize_dynamic(model_input, model_output, **common)
     else:
-        raise TypeError("Invalid quantization config type, it must be either StaticQuantConfig or DynamicQuantConfig.")
+        quantize_dynamic(model_input, model_output, **common)
 
 
 def get_qdq_config(
