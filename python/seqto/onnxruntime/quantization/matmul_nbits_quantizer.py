@@ -115,7 +115,7 @@ class MatMulNBitsQuantizer:
         op_types = {t for t in c.op_types_to_quantize if c.bits == 4 or t != "Gather"}
         made, notes = _core.oracle_blocks(
             model, op_types, self.nodes_to_include or set(), self.nodes_to_exclude, bits=c.bits,
-            int4_block_size=0 if is_qdq and c.channel_wised_quantize else c.block_size, int4_symmetric=c.is_symmetric,
+            int4_block_size=0 if is_qdq and c.channel_wised_quantize else c.block_size, int4_symmetric=bool(c.is_symmetric),
             int4_format="qdq" if is_qdq else "matmulnbits", accuracy_level=c.accuracy_level or 0)
         for note in notes:
             _log.info("%s", note)

@@ -85,6 +85,8 @@ EXTRA = {
     "BlockSize": "block_size",
     "QDQKeepRemovableActivations": "keep_removable_activations",
 }
+# Of ours, what is no yes or no: onnxruntime takes whatever counts as one.
+VALUES = {"exclude_output_op_types", "op_type_per_channel_axis", "min_real_range", "block_size"}
 
 
 def our_type(kind: typing.Any) -> str:
@@ -107,8 +109,9 @@ def plain(value: typing.Any) -> typing.Any:
 
 def quantizer_options(extra: typing.Mapping[str, typing.Any], **options: typing.Any) -> dict[str, typing.Any]:
     """Keywords of QuantizeOptions; None: as they are by default."""
-    options = {k: v for k, v in options.items() if v is not None}
-    options.update({ours: plain(extra[theirs]) for theirs, ours in EXTRA.items() if extra.get(theirs) is not None})
+    options = {k: bool(v) if k in ("per_channel", "reduce_range") else v for k, v in options.items() if v is not None}
+    options.update({ours: plain(extra[theirs]) if ours in VALUES else bool(extra[theirs])
+                    for theirs, ours in EXTRA.items() if extra.get(theirs) is not None})
     if extra.get("QDQDisableWeightAdjustForInt32Bias"):
         options["adjust_weight_scale_for_bias"] = False
     if extra.get("TensorQuantOverrides"):
