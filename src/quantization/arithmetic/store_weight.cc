@@ -107,6 +107,7 @@ StoredWeight store_weight(WeightCache& cache, const std::string& name, const Ten
   auto key = fmt::format("stored {} {} {} {} {} {}\n{}", bits, symmetric, b.outer, b.before, b.channels, b.after, name);
   const auto& made = cache.tensors(key, [&] {
     StoredWeight s = bits == 8 ? quantize_8(weight, cut, symmetric) : quantize_4(weight, cut, symmetric);
+    weight.release();
     return std::vector{s.codes, s.scale, s.zero_point};
   });
   return {cut, bits, made[0], made[1], made[2]};

@@ -58,10 +58,12 @@ Tensor stored_4_bits(DataType type, std::vector<int64_t> dims, std::vector<uint8
   return packed_4_bits(type, std::move(dims), codes);
 }
 
-// `then` of the values, which are not copied where they are floats.
+// `then` of the values, which are not copied where they are floats, and need not stay in memory behind it.
 template <class F>
 NbitsRuns of_floats(const Tensor& weight, F then) {
-  return weight.type() == DataType::kFloat ? then(Floats(weight)) : then(Floats(to_floats(weight)));
+  NbitsRuns runs = weight.type() == DataType::kFloat ? then(Floats(weight)) : then(Floats(to_floats(weight)));
+  weight.release();
+  return runs;
 }
 
 // The runs are the matrix's channels.
