@@ -207,6 +207,10 @@ TEST(Task, PoolsAsSentenceTransformersNoteIt) {
   const auto pooling_in = [&](const fs::path& folder) {
     return find_reading({.task = "embed"}, image_model(),
                         {.outputs = outputs, .sample = sample, .model = folder / "model.onnx"})
+  EXPECT_EQ(of(gpt, ending("m = MatMul(e, w) y = Mul(m, b)"), scores({1, 2, 3})), "embed") << "Qwen3-Embedding";
+  Model unknown = ending("m = MatMul(e, w) logits = Relu(m)");
+  unknown.graph.outputs[0].name = "logits";
+  EXPECT_EQ(of(gpt, unknown, scores({1, 2, 3})), "generate") << "behind what is not known";
         .pooling;
   };
   EXPECT_EQ(pooling_in(folder.path), Pooling::kFirst);

@@ -52,6 +52,10 @@ struct Found {
 
 bool reads_ids(const Model& model) { return internal::reads_ids(model.graph.free_inputs()); }
 
+std::string_view name_of(const Model& model, const Outputs& output) {
+  return output.place < model.graph.outputs.size() ? std::string_view(model.graph.outputs[output.place].name) : "";
+}
+
 bool is_sequence(const Outputs& outputs) { return outputs.dims.size() == 3 && outputs.dims[0] == 1; }
 
 bool is_map(const Outputs& outputs) {
@@ -140,8 +144,15 @@ nlohmann::json config_beside(const fs::path& model, const char* name) {
   return file.empty() ? nlohmann::json() : internal::parse_json_if_any(read_file(file));
 }
 
+// An embedding made of a language model keeps its config.json, and gives features.
+bool may_be_scores_of_tokens(const Model& model, const FirstAnswer& first) {
+  const auto known = [&](int64_t token) { return token < first.outputs.dims.back(); };
+  return (gives_class_rows(model) || name_of(model, first.outputs) == "logits") &&
+         std::ranges::all_of(first.sample.tokens, known);
+}
+
 // What a config.json of transformers says.
-std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
+std::optional<Found> noted_task(const Model& model, const FirstAnswer& first, bool ids) {
   struct Row {
     std::string_view key, ending, task;
   };
@@ -152,7 +163,7 @@ std::optional<Found> noted_task(const FirstAnswer& first, bool ids) {
                            {"architectures", "LMHeadModel", "generate"}};
   const auto fits = [&](std::string_view task) {
     if (task == "transcribe") return internal::are_frames(first.outputs.dims) && !ids;
-    return task != "generate" || (is_sequence(first.outputs) && ids);
+    return task != "generate" || (is_sequence(first.outputs) && ids && may_be_scores_of_tokens(model, first));
   };
   const auto config = config_beside(first.model, "config.json");
   for (const auto& [key, ending, task] : kRows) {
@@ -179,7 +190,7 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   if (ids && is_sequence(outputs) && !outputs.others.empty() && are_pooled(outputs.others) && !gives_class_rows(model))
     return {"embed", "features for each token, and what is pooled of them"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
-  if (auto noted = noted_task(first, ids)) return *noted;
+  if (auto noted = noted_task(model, first, ids)) return *noted;
   if (gives_class_maps(model) || (gives_class_rows(model) && is_map(outputs)))
     return {kSegment, "scores of classes for each pixel"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
