@@ -111,6 +111,45 @@ TEST(Task, TargetsAreNoClasses) {
   EXPECT_EQ(find_reading({}, image_model(), {.outputs = outputs, .sample = sample}).task->name, "classify");
 }
 
+TEST(Task, TargetsOfAnotherLengthOrOfShares) {
+  const auto of = [](const Model& model, const std::vector<int64_t>& dims, std::vector<float> target) {
+    const Outputs outputs = answer({ones(dims)});
+    const Sample sample{.target = std::move(target)};
+    return find_reading({}, model, {.outputs = outputs, .sample = sample}).task->name;
+  };
+  const Model tags = ending("y = MatMul(e, w)");
+  const Model map = parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,3,4,4] x) => (float[1,2,4,4] y) <float[2,3,1,1] w = {1, 2, 3, 4, 5, 6}> {
+  m = Conv(x, w) y = Softmax<axis = 1>(m) })");
+  EXPECT_EQ(of(tags, {1, 3, 9}, {2, 0, 5}), "classify") << "a tag for each token";
+  EXPECT_EQ(of(map, {1, 2, 4, 4}, std::vector<float>(16, 1)), "segment") << "a class for each pixel";
+  EXPECT_EQ(of(image_model(), {1, 4}, {0, 0, 1, 0}), "classify") << "one-hot";
+  EXPECT_EQ(of(tags, {1, 2, 2}, {0, 1, 1, 0}), "classify") << "one-hot for each token";
+  EXPECT_EQ(of(image_model(), {1, 4}, {0, 3, 1, 0}), "regress");
+  EXPECT_EQ(of(image_model(), {1, 1}, {1}), "regress");
+}
+
+TEST(Task, AnOutputCalledAnEmbedding) {
+  const auto of = [](const std::string& name, const std::vector<Tensor>& answers, const std::string& second = "z") {
+    Model model = image_model();
+    model.graph.outputs[0].name = name;
+    model.graph.outputs[1].name = second;
+    return task_of(model, answers);
+  };
+  for (const char* name : {"text_embeds", "image_embeds", "sentence_embedding", "embedding", "embeddings"})
+    EXPECT_EQ(of(name, {ones({1, 8})}), "embed") << name;
+  EXPECT_EQ(of("text_embeds", {ones({1, 8}), ones({1, 3, 8})}, "last_hidden_state"), "embed");
+  EXPECT_EQ(of("text_embeds", {ones({1, 8}), ones({1, 8})}, "image_embeds"), "raw") << "two answers";
+  EXPECT_EQ(of("embeddings", {ones({1, 8, 4, 4})}), "raw") << "a map";
+  EXPECT_EQ(of("scores", {ones({1, 8})}), "classify");
+  const Model text = [] {
+    Model model = ending("m = MatMul(e, w) y = Identity(m)");
+    model.graph.outputs[0].name = "text_embeds";
+    return model;
+  }();
+  EXPECT_EQ(task_of(text, {ones({1, 9})}, {1, 2, 3}), "embed") << "CLIP's, behind a product";
+}
+
 TEST(Task, AnErrorRateOfWordsReadsFrames) {
   const auto of = [](const std::vector<int64_t>& dims, const std::string& metric) {
     const Outputs outputs = answer({ones(dims)});
@@ -168,6 +207,10 @@ TEST(Task, IsWhatTheConfigurationBesideTheModelSays) {
   EXPECT_EQ(of(ctc, image_model(), ones({1, 32})), "classify") << "no frames";
   EXPECT_EQ(of(gpt, text, scores({1, 2, 3})), "generate") << "whatever untrained weights foretell";
   EXPECT_EQ(of(gpt, image_model(), ones({1, 50, 32})), "raw") << "it reads no tokens";
+  EXPECT_EQ(of(gpt, ending("m = MatMul(e, w) y = Mul(m, b)"), scores({1, 2, 3})), "embed") << "Qwen3-Embedding";
+  Model unknown = ending("m = MatMul(e, w) logits = Relu(m)");
+  unknown.graph.outputs[0].name = "logits";
+  EXPECT_EQ(of(gpt, unknown, scores({1, 2, 3})), "generate") << "behind what is not known";
   EXPECT_EQ(of("[]", image_model(), ones({1, 10})), "classify");
   EXPECT_EQ(of("{", image_model(), ones({1, 10})), "classify");
   EXPECT_EQ(of(R"({"architectures": [], "problem_type": 3})", image_model(), ones({1, 10})), "classify");
@@ -207,10 +250,6 @@ TEST(Task, PoolsAsSentenceTransformersNoteIt) {
   const auto pooling_in = [&](const fs::path& folder) {
     return find_reading({.task = "embed"}, image_model(),
                         {.outputs = outputs, .sample = sample, .model = folder / "model.onnx"})
-  EXPECT_EQ(of(gpt, ending("m = MatMul(e, w) y = Mul(m, b)"), scores({1, 2, 3})), "embed") << "Qwen3-Embedding";
-  Model unknown = ending("m = MatMul(e, w) logits = Relu(m)");
-  unknown.graph.outputs[0].name = "logits";
-  EXPECT_EQ(of(gpt, unknown, scores({1, 2, 3})), "generate") << "behind what is not known";
         .pooling;
   };
   EXPECT_EQ(pooling_in(folder.path), Pooling::kFirst);

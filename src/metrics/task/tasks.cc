@@ -180,6 +180,27 @@ bool are_pooled(const std::vector<Outputs>& others) {
   return std::ranges::all_of(others, [](const Outputs& other) { return other.dims.size() == 2; });
 }
 
+// As CLIP, Sentence Transformers and models of faces call it.
+bool names_embedding(const Model& model, const Outputs& output) {
+  const std::string_view name = name_of(model, output);
+  return name.ends_with("_embeds") || name.ends_with("_embedding") || name == "embedding" || name == "embeddings";
+}
+
+// Such a one, and at most features beside it: two embeddings are two answers.
+bool is_embedding(const Model& model, const Outputs& outputs) {
+  return (outputs.dims.size() == 2 || is_sequence(outputs)) && names_embedding(model, outputs) &&
+         std::ranges::none_of(outputs.others, [&](const Outputs& other) { return names_embedding(model, other); });
+}
+
+// Whether the sample's target is what the output should be. Shares of classes, as one-hot rows, are no such numbers.
+bool is_target_of(const Outputs& outputs, std::span<const float> target) {
+  const auto width = static_cast<size_t>(std::max<int64_t>(1, outputs.classes()));
+  if (std::ssize(target) != outputs.columns) return false;
+  for (std::span<const float> left = target; !left.empty();)
+    if (!are_shares(take_scores(left, width))) return true;
+  return false;
+}
+
 Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer& first) {
   const Outputs& outputs = first.outputs;
   if (asks_for_text(asked) && internal::are_frames(outputs.dims) && !reads_ids(model))
@@ -189,13 +210,15 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
   if (ids && is_sequence(outputs) && !outputs.others.empty() && are_pooled(outputs.others) && !gives_class_rows(model))
     return {"embed", "features for each token, and what is pooled of them"};
+  if (is_embedding(model, outputs)) return {"embed", "an output that is called an embedding"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (auto noted = noted_task(model, first, ids)) return *noted;
   if (gives_class_maps(model) || (gives_class_rows(model) && is_map(outputs)))
     return {kSegment, "scores of classes for each pixel"};
   if (outputs.columns == 1) return {"regress", "the model's first output is a single value"};
   // Whole numbers are labels, and targets of who asks for them.
-  if (!first.sample.target.empty() && first.sample.label < 0) return {"regress", "targets are given for the samples"};
+  if (first.sample.label < 0 && is_target_of(outputs, first.sample.target))
+    return {"regress", "targets are given for the samples"};
   if (gives_class_rows(model) && !(ids && ends_in_tanh(model)))
     return foretells(outputs, first.sample.tokens)
                ? Found{"generate", "scores of the next token for each position"}
