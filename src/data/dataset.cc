@@ -114,7 +114,7 @@ std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span
   return with_positions(internal::fill_inputs(std::move(data), inputs, options), inputs);
 }
 
-bool has_own(const AudioWindows& w) { return w.log_mel || w.normalize || w.window > 0 || w.hop > 0 || w.lead > 0; }
+bool has_own(const AudioWindows& w) { return w.log_mel || w.normalize; }
 
 bool holds_images(const fs::path& data) {
   return fs::is_directory(data) && !internal::holds_test_data(data) && !internal::holds_text(data);

@@ -173,6 +173,9 @@ class FilesBeside(unittest.TestCase):
             self.skipTest(done.stderr)
         _, found = self.run_it(data="sound")
         np.testing.assert_allclose(found[0], (values - values.mean()) / values.std(), atol=1e-4)
+        said, parts = self.run_it("--window", "400", "--hop", "200", data="sound")
+        self.assertIn("preprocessing: ", said)
+        np.testing.assert_array_equal(parts[0], found[0])
         _, found = self.run_it("--preprocess", "none", data="sound")
         np.testing.assert_allclose(found[0], values / 32768, atol=1e-6)
 
