@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "metrics/task/detections.h"
 #include "seqto/error.h"
 #include "seqto/validate.h"
 
@@ -108,6 +109,26 @@ TEST(TaskMetrics, FoundClassesAreNumberedAsInTheFloatModel) {
   }
   EXPECT_EQ(score(found(0, 1), found(1, 2)), 0) << "a candidate whose classes became others";
   EXPECT_EQ(score(found(1, 2), found(1, 2), R"(, "class_numbers": "index")"), 0) << "as it was said";
+}
+
+// DETR's 91 columns are COCO's ids, of a person 1; RT-DETR's 80 are the categories in their order.
+TEST(TaskMetrics, ColumnsOfScoresAreNumberedAsInTheFloatModel) {
+  const std::vector<Truth> truths{
+      {.boxes = {{{.right = 0.5f, .bottom = 0.5f, .label = 0, .category = 1}, {0.5f, 0.5f, 1, 1, 1, false, {}, 3}}}}};
+  for (const auto& [first, second] : {std::pair{0, 1}, {1, 2}, {1, 3}}) {
+    std::vector<float> scores(8, 0.01f);
+    scores[static_cast<size_t>(first)] = scores[static_cast<size_t>(4 + second)] = 0.9f;
+    Answers found({"pred_boxes", "logits"});
+    found.append(std::vector<Tensor>{float_tensor({1, 2, 4}, {0.25f, 0.25f, 0.5f, 0.5f, 0.75f, 0.75f, 0.5f, 0.5f}),
+                                     float_tensor({1, 2, 4}, scores)});
+    const std::string read = R"({"outputs": [{"name": "pred_boxes", "scores": "logits"}], "classes": 4,
+                                 "objectness": false, "nms_threshold": 1})";
+    Measurement m;
+    const Metrics metrics = make_metrics({.detector = read, .metrics = {"map50"}});
+    measure_task(m, metrics, found, found, truths);
+    EXPECT_NEAR(m.metrics.at("map50"), 1, 1e-9) << first << " " << second;
+    EXPECT_NE(internal::note_on_class_numbers(metrics, found, truths), "");
+  }
 }
 
 TEST(TaskMetrics, ABoxThatIsNoNumberIsNoHit) {

@@ -225,7 +225,10 @@ class AveragePrecision : public NamedMetric {
 
   // As the boxes of the float model have them; nothing where they need not be looked at.
   std::optional<ClassNumbers> found_numbers(const Answers& of_float, std::span<const Truth> truths) const {
-    if (!decoder_ || decoder_->class_numbers || decoder_->decode != BoxDecode::kFound) return {};
+    if (!decoder_ || decoder_->class_numbers) return {};
+    // Columns of scores may be ids too, as DETR's 91 are COCO's.
+    const bool parts = std::ranges::any_of(decoder_->heads, [](const auto& head) { return !head.scores.empty(); });
+    if (decoder_->decode != BoxDecode::kFound && !parts) return {};
     return numbers_agreed_with(*decoder_, of_float, truths);
   }
 
