@@ -35,6 +35,14 @@ Output filled(std::string name, std::vector<int64_t> dims, float least = 0) {
   return {std::move(name), std::move(dims), some(size, least)};
 }
 
+// Of places, each of which has its channels side by side: a box, and from 0 to 1 what is behind it.
+Output of_places(int64_t places, int64_t channels, float least) {
+  Output output = filled("output", {1, places, channels});
+  for (size_t i = 0; i < output.values.size(); ++i)
+    if (static_cast<int64_t>(i) % channels < 4) output.values[i] += least;
+  return output;
+}
+
 json found(const std::vector<Output>& outputs, const std::string& names = "",
            const std::vector<int64_t>& input = {1, 3, 640, 640}, const std::string& keypoints = "",
            const std::string& task = "detect", int64_t named = 0) {
@@ -89,8 +97,12 @@ TEST(FindDecoder, ClassesThatTheFileNotes) {
 }
 
 TEST(FindDecoder, MasksByTheirPrototypes) {
-  const auto read = [](std::vector<int64_t> boxes, std::vector<int64_t> prototypes, const std::string& names = "") {
-    return found({filled("output0", std::move(boxes), 9), filled("output1", std::move(prototypes))}, names);
+  const auto read = [](const std::vector<int64_t>& boxes, std::vector<int64_t> prototypes,
+                       const std::string& names = "") {
+    const bool cells_last = boxes[1] < boxes[2];
+    return found({cells_last ? filled("output0", boxes, 9) : of_places(boxes[1], boxes[2], 9),
+                  filled("output1", std::move(prototypes))},
+                 names);
   };
   const json without_names = read({1, 39, 8400}, {1, 32, 160, 160});
   EXPECT_EQ(without_names["classes"], 3);
@@ -192,17 +204,19 @@ TEST(FindDecoder, ListsWithThePictureFirst) {
 }
 
 TEST(FindDecoder, Yolov5AndYolox) {
-  const json anchored = found({filled("output", {1, 25200, 85}, 100)});
+  const json anchored = found({of_places(25200, 85, 100)});
   EXPECT_EQ(anchored, json::parse(R"({"outputs": ["output"], "classes": 80, "input": [640, 640]})"));
-  EXPECT_EQ(found({filled("output", {1, 8400, 85}, 100)}), anchored) << "YOLOX, decoded in the graph";
-  const json raw = found({filled("output", {1, 8400, 85}, -0.5f)});
+  EXPECT_EQ(found({of_places(8400, 85, 100)}), anchored) << "YOLOX, decoded in the graph";
+  const json raw = found({of_places(8400, 85, -0.5f)});
   EXPECT_EQ(raw["decode"], "yolox");
   EXPECT_EQ(raw["strides"], json::parse("[8, 16, 32]"));
 }
 
 TEST(FindDecoder, ClassesThatTheDataName) {
   const auto read = [](std::vector<int64_t> dims, int64_t named, const std::string& names = "") {
-    return found({filled("output", std::move(dims), 100)}, names, {1, 3, 640, 640}, "", "detect", named);
+    const bool cells_last = dims[1] < dims[2];
+    return found({cells_last ? filled("output", dims, 100) : of_places(dims[1], dims[2], 100)}, names, {1, 3, 640, 640},
+                 "", "detect", named);
   };
   const json turned = read({1, 8400, 7}, 3);
   EXPECT_EQ(turned, json::parse(R"({"outputs": ["output"], "classes": 3, "objectness": false, "input": [640, 640]})"));
@@ -214,8 +228,8 @@ TEST(FindDecoder, ClassesThatTheDataName) {
   }
   EXPECT_FALSE(read({1, 8400, 7}, 3, "{0: 'a', 1: 'b'}").contains("objectness")) << "the model's own names come first";
   EXPECT_EQ(read({1, 84, 8400}, 3)["classes"], 80) << "data that know a part of the classes";
-  EXPECT_EQ(found({filled("output", {1, 8400, 39}, 9), filled("output1", {1, 32, 160, 160})}, "", {1, 3, 640, 640}, "",
-                  "segment", 3)["objectness"],
+  EXPECT_EQ(found({of_places(8400, 39, 9), filled("output1", {1, 32, 160, 160})}, "", {1, 3, 640, 640}, "", "segment",
+                  3)["objectness"],
             false)
       << "masks behind the classes";
 }
@@ -278,6 +292,24 @@ TEST(FindDecoder, PartsOfTheirOwn) {
                 filled("detection_scores", {1, 100})});
   EXPECT_EQ(read["box"], "yxyx");
   EXPECT_EQ(read["outputs"][0]["classes"], "detection_classes");
+}
+
+// RT-DETR as Ultralytics exports it: no grid has so many cells, and all numbers are shares.
+TEST(FindDecoder, QueriesByTheNames) {
+  const auto read = [](float least, int64_t named, int64_t places = 300) {
+    return found({filled("output0", {1, places, 84}, least)}, "", {1, 3, 640, 640}, "", "detect", named);
+  };
+  EXPECT_EQ(read(0, 80), json::parse(R"({"outputs": ["output0"], "classes": 80, "objectness": false,
+                                         "nms_threshold": 1})"));
+  EXPECT_EQ(read(0, 79), nullptr);
+  EXPECT_EQ(read(1, 80), nullptr) << "no shares";
+  EXPECT_FALSE(read(0, 80, 8400).contains("nms_threshold")) << "cells";
+}
+
+TEST(FindDecoder, CellsWithoutScoresOrBoxes) {
+  EXPECT_EQ(found({filled("output", {1, 2125, 112}, -3)}, "", {1, 3, 320, 320}), nullptr) << "NanoDet-Plus";
+  const Output scores = filled("output", {1, 8400, 80}), boxes = filled("boxes", {1, 8400, 4}, 100);
+  EXPECT_EQ(found({scores, boxes}), nullptr) << "DAMO-YOLO";
 }
 
 TEST(FindDecoder, WhatIsNoDetector) {

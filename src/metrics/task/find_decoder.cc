@@ -177,6 +177,22 @@ void add_behind(Json& decoder, int64_t values, const Noted& noted) {
   else decoder["extra"] = values;
 }
 
+// [1, boxes, 4 + classes] without cells, all of it shares: RT-DETR as Ultralytics exports it.
+Json of_queries(const Answer& a, const Input& input, const Noted& noted) {
+  const int64_t classes = a.dims[2] - 4;
+  if (classes < 1 || classes != noted.told() || !within(a.values, 0, 1)) return {};
+  if (!strides_of(input, a.dims[1]).empty()) return {};
+  return {{"outputs", {a.name}}, {"classes", classes}, {"objectness", false}, {"nms_threshold", 1}};
+}
+
+// Boxes of the first answer's places in an output of their own, as of DAMO-YOLO: the first has none.
+bool has_boxes_beside(std::span<const Answer> answers) {
+  const std::vector<int64_t>& dims = answers.front().dims;
+  return std::ranges::any_of(answers.subspan(1), [&](const Answer& other) {
+    return other.dims.size() == 3 && other.dims[1] == dims[1] && other.dims[2] == 4;
+  });
+}
+
 // [1, 4 + classes, cells]: YOLOv8 and later. [1, places, 5 + classes]: YOLOv5 and v7 with three boxes a cell, YOLOX
 // with one. Where names fill the values without it, places have no objectness either.
 Json of_cells(const Answer& a, const Input& input, const Noted& noted) {
@@ -188,6 +204,9 @@ Json of_cells(const Answer& a, const Input& input, const Noted& noted) {
   const int64_t values = channels - 4 - objectness;
   if (values < 1 || (!three_a_cell && strides.empty())) return {};
   const int64_t classes = noted.classes_of(values);
+  // Features of each cell, as NanoDet's distances, are no scores.
+  for (int64_t i = 4; i < 4 + objectness + classes && !channels_first; ++i)
+    if (!within(column(a, channels, i), 0, 1)) return {};
   Json decoder{{"outputs", {a.name}}, {"classes", classes}};
   if (!objectness) decoder["objectness"] = false;
   if (channels_first) decoder["layout"] = "channels_first";
@@ -327,7 +346,8 @@ std::string find_decoder(const Model& model, const Outputs& first, const Sample&
   const Answer& a = answers.front();
   if (decoder.is_null() && a.dims.size() == 3 && a.dims[0] == 1 && a.dims[1] > 0 && a.dims[2] > 0) {
     decoder = found_rows(a, *input, noted);
-    if (decoder.is_null()) decoder = of_cells(a, *input, noted);
+    if (decoder.is_null()) decoder = of_queries(a, *input, noted);
+    if (decoder.is_null() && !has_boxes_beside(answers)) decoder = of_cells(a, *input, noted);
   }
   return decoder.is_null() ? std::string() : decoder.dump();
 }
