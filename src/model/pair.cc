@@ -376,10 +376,14 @@ std::optional<Writing> parse_writing(const std::string& text, const std::string&
   w.ends = list("eos_token_id");
   w.suppressed = list("suppress_tokens");
   w.suppressed_first = list("begin_suppress_tokens");
+  if (json.contains("bad_words_ids") && json.at("bad_words_ids").is_array())
+    for (const auto& word : json.at("bad_words_ids"))
+      if (const auto tokens = integers(word); tokens.size() == 1) w.suppressed.push_back(tokens.front());
   if (!most.empty()) w.most = most.front();
   if (json.contains("forced_decoder_ids") && json.at("forced_decoder_ids").is_array())
     for (const auto& entry : json.at("forced_decoder_ids"))
       if (const auto numbers = integers(entry); numbers.size() == 2) w.forced.emplace_back(numbers[0], numbers[1]);
+  if (const auto first = list("forced_bos_token_id"); !first.empty()) w.forced.emplace_back(1, first.front());
   return w;
 }
 

@@ -12,10 +12,10 @@ namespace seqto::internal {
 
 // How a decoder writes: what it begins with, and when it ends. Of Hugging Face's generation_config.json.
 struct Writing {
-  int64_t start = -1;                                 // decoder_start_token_id
-  std::vector<int64_t> ends;                          // eos_token_id
-  std::vector<std::pair<int64_t, int64_t>> forced;    // forced_decoder_ids: a position and its token
-  std::vector<int64_t> suppressed, suppressed_first;  // suppress_tokens, begin_suppress_tokens
+  int64_t start = -1;                               // decoder_start_token_id
+  std::vector<int64_t> ends;                        // eos_token_id
+  std::vector<std::pair<int64_t, int64_t>> forced;  // forced_decoder_ids: a position and its token; forced_bos_token_id
+  std::vector<int64_t> suppressed, suppressed_first;  // suppress_tokens and bad_words_ids of one; begin_suppress_tokens
   int64_t most = 0;                                   // max_length: of all tokens; 0: not said
 };
 

@@ -116,6 +116,16 @@ TEST(Pair, ReadsGenerationConfigs) {
   ASSERT_TRUE(writing);
   EXPECT_EQ(writing->ends, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(writing->forced, (std::vector<std::pair<int64_t, int64_t>>{{2, 8}}));
+  const auto marian = parse_writing(R"({"decoder_start_token_id": 9, "suppress_tokens": [3], "forced_bos_token_id": 7,
+                                       "bad_words_ids": [[9], [4, 5], "x", []]})",
+                                    "c.json");
+  ASSERT_TRUE(marian);
+  EXPECT_EQ(marian->suppressed, (std::vector<int64_t>{3, 9}));
+  EXPECT_EQ(marian->forced, (std::vector<std::pair<int64_t, int64_t>>{{1, 7}}));
+  const auto plain =
+      parse_writing(R"({"decoder_start_token_id": 9, "bad_words_ids": null, "forced_bos_token_id": null})", "c.json");
+  ASSERT_TRUE(plain);
+  EXPECT_TRUE(plain->suppressed.empty() && plain->forced.empty());
   EXPECT_FALSE(parse_writing("{}", "c.json"));
   EXPECT_THROW(parse_writing("[", "c.json"), Error);
 }
