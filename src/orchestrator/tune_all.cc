@@ -114,11 +114,11 @@ void take_prepared(TuneOptions& o, const Env& env) {
   save_model(made.model, o.model);
 }
 
-// What tells how a decoder writes lies beside it.
+// What tells how a decoder writes lies beside it, or above its folder onnx.
 std::optional<internal::Writing> writing_of(const fs::path& decoder) {
   for (const char* name : {"generation_config.json", "config.json"}) {
-    const fs::path file = decoder.parent_path() / name;
-    if (!fs::is_regular_file(file)) continue;
+    const fs::path file = internal::file_beside(decoder, name);
+    if (file.empty()) continue;
     if (auto writing = internal::parse_writing(read_file(file), file.string())) return writing;
   }
   return {};

@@ -204,14 +204,17 @@ class EncoderDecoder(unittest.TestCase):
         self.assertGreater(found["texts"]["full"]["kl"], 0)
 
     def test_texts_are_as_long_as_the_model_says(self):
-        translator(self.dir)
+        """In a file above the folder onnx, as published exports have it."""
+        onnx_folder = self.dir / "onnx"
+        onnx_folder.mkdir()
+        translator(onnx_folder)
         (self.dir / "generation_config.json").write_text(json.dumps(
             {"decoder_start_token_id": 1, "eos_token_id": VOCABULARY + 1, "max_length": 150}))
         np.savez(self.dir / "texts.npz", input_ids=np.random.default_rng(0).integers(0, VOCABULARY, (12, 9)),
                  attention_mask=np.ones((12, 9), np.int64))
         for words, least in (((), 129), (("--length", 20), 20)):
             out = self.dir / f"out{least}"
-            self.good("tune", self.dir / "encoder.onnx", self.dir / "decoder.onnx", "--data", self.dir / "texts.npz", *words,
+            self.good("tune", onnx_folder / "encoder.onnx", onnx_folder / "decoder.onnx", "--data", self.dir / "texts.npz", *words,
                       *QUICK, "-o", out)
             rows = next(t["trial"]["kl_rows"] for t in map(json.loads, (out / "study.jsonl").read_text().splitlines())
                         if t.get("trial", {}).get("id") == "full")
