@@ -27,6 +27,7 @@ struct AudioFile {
   fs::path path;
   std::string name;  // relative to the folder
   int64_t label = -1;
+  std::string kind = {};
   int64_t frames = 0, windows = 0;
   uint64_t size_bytes = 0;
 };
@@ -63,6 +64,7 @@ std::vector<AudioFile> list_files(const fs::path& path, const std::string& label
 struct Form {
   AudioWindows windows;  // with nothing left open
   int64_t channels = 0;
+  bool masked = false;  // the model was trained with a mask of what is filled up, so only the sound is normalized
 };
 
 void usage(const std::string& found, const std::string& expected) {
@@ -121,10 +123,19 @@ int64_t count_windows(int64_t frames, const AudioWindows& w) {
   return std::max<int64_t>(0, frames + w.lead - w.window) / w.hop + 1;
 }
 
+void tell_kinds(std::vector<AudioFile>& files) {
+  std::vector<std::string> names;
+  for (const AudioFile& file : files) names.push_back(file.name);
+  const std::vector<std::string> classes = classes_of(names);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i].label >= 0) files[i].kind = std::to_string(files[i].label);
+    else if (!classes.empty()) files[i].kind = classes[i];
+  }
+}
+
 // Windows of one file are much alike.
 SampleKind kind_of(const std::vector<AudioFile>& files, const Place& place) {
-  const int64_t label = files[place.file].label;
-  return {label < 0 ? "" : std::to_string(label), static_cast<int64_t>(place.file)};
+  return {files[place.file].kind, static_cast<int64_t>(place.file)};
 }
 
 // transformers' zero_mean_unit_var_norm.
@@ -164,7 +175,10 @@ class AudioDataset : public Dataset {
   std::string fingerprint() const override {
     const AudioWindows& w = form_.windows;
     std::string text = fmt::format("audio {} {} {} {} {}{}{}\n", w.window, w.hop, w.lead, w.rate, form_.channels,
-                                   w.log_mel ? " log-mel" : "", w.normalize ? " normalized" : "");
+                                   w.log_mel ? " log-mel" : "",
+                                   !w.normalize   ? ""
+                                   : form_.masked ? " normalized alone"
+                                                  : " normalized");
     for (const AudioFile& f : files_)
       text += fmt::format("{}\t{}\t{}\t{}\n", f.name, f.size_bytes, xxh3_of_pieces(f.path), f.label);
     for (const auto& [file, window, row] : places_) text += fmt::format("{} {}\n", file, window);
@@ -187,6 +201,8 @@ class AudioDataset : public Dataset {
     // An open first dimension is the batch, not the channels.
     const bool batch_only = input_.shape && input_.shape->size() == 2 && input_.shape->front().value < 0;
     if (auto dims = batch_only ? std::nullopt : match_shape(planes, input_)) return *dims;
+    if (form_.channels == 1) check_batch(line, input_);
+    check_batch(planes, input_);
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: windows of {} with {} channel{} found; the model input '{}' {} expected; give "
                             "--window, or files with as many channels; --log-mel, where it reads Whisper's mel bands",
@@ -198,6 +214,7 @@ class AudioDataset : public Dataset {
     const std::vector<int64_t> mel{bands_of(input_), form_.windows.window / kWhisperHop};
     const auto dims = match_shape(mel, input_);
     if (form_.channels == 1 && dims) return *dims;
+    if (form_.channels == 1) check_batch(mel, input_);
     throw Error(
         Code::kInvalidInput,
         fmt::format("[data] {}: {} channel{}, {} frames of a window found; the model input '{}' {} and one channel "
@@ -227,8 +244,10 @@ class AudioDataset : public Dataset {
     if (input_.type == DataType::kInt16) {
       return Tensor::from(DataType::kInt16, dims, planes(sound.read_int16(from, count), window, before));
     }
-    std::vector<float> values = planes(sound.read_floats(from, count), window, before);
-    if (form_.windows.normalize) normalize(values);
+    std::vector<float> read = sound.read_floats(from, count);
+    if (form_.windows.normalize && form_.masked) normalize(read);
+    std::vector<float> values = planes(read, window, before);
+    if (form_.windows.normalize && !form_.masked) normalize(values);
     if (form_.windows.log_mel) values = whisper_log_mel(values, bands_of(input_));
     return convert(Tensor::from(DataType::kFloat, dims, std::move(values)), input_.type, file.name);
   }
@@ -279,6 +298,15 @@ bool holds_audio(const fs::path& path) {
   return holds_no_images_but(path, is_audio_name);
 }
 
+namespace {
+
+bool flag(const nlohmann::json& json, const char* name, bool otherwise) {
+  const auto at = json.find(name);
+  return at != json.end() && at->is_boolean() ? at->get<bool>() : otherwise;
+}
+
+}  // namespace
+
 AudioWindows with_extractor(const std::string& file, AudioWindows windows) {
   const auto fail = [&](const std::string& found) {
     throw Error(Code::kInvalidInput,
@@ -291,11 +319,7 @@ AudioWindows with_extractor(const std::string& file, AudioWindows windows) {
   if (!json.is_object()) fail("no JSON object");
   const auto text = json.find("feature_extractor_type");
   const std::string type = text != json.end() && text->is_string() ? text->get<std::string>() : "";
-  const auto flag = [&](const char* name, bool otherwise) {
-    const auto at = json.find(name);
-    return at != json.end() && at->is_boolean() ? at->get<bool>() : otherwise;
-  };
-  if (type == "Wav2Vec2FeatureExtractor") windows.normalize = flag("do_normalize", true);
+  if (type == "Wav2Vec2FeatureExtractor") windows.normalize = flag(json, "do_normalize", true);
   else if (type == "WhisperFeatureExtractor") windows.log_mel = true;
   else fail(type.empty() ? "no feature_extractor_type" : fmt::format("the extractor {}", type));
   if (const auto rate = json.find("sampling_rate"); windows.rate == 0)
@@ -315,10 +339,15 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
                     path.string(), fmt::join(names, ", ")));
   }
   DatasetOptions own = options;
-  if (!options.preprocess.empty() && options.preprocess != "none")
+  bool masked = false;
+  if (!options.preprocess.empty() && options.preprocess != "none") {
     own.audio = with_extractor(options.preprocess, options.audio);
+    masked = flag(parse_json_if_any(read_file(options.preprocess)), "return_attention_mask", false);
+  }
   std::vector<AudioFile> files = list_files(path, options.labels);
-  const Form form = look_at(files, windows_of(inputs[0], own));
+  tell_kinds(files);
+  Form form = look_at(files, windows_of(inputs[0], own));
+  form.masked = masked;
   std::vector<Place> all, places;
   for (size_t f = 0; f < files.size(); ++f) {
     for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w, std::ssize(all)});

@@ -154,6 +154,48 @@ TEST(Audio, AnExtractorsFileScalesEachWindow) {
   EXPECT_PRED2(says, error_of([&] { values(R"(, "sampling_rate": 8000)"); }), "16000 Hz found; 8000 Hz expected");
 }
 
+// As transformers: with a mask only the sound is scaled, and zeros stand behind it; without, they are scaled along.
+TEST(Audio, WhatFillsUpAWindowIsScaledAlongUnlessAMaskHidesIt) {
+  const Folder folder("seqto-audio-masked");
+  const std::string file = folder.write("a.wav", wav(16, ramp(20), 1, 16000));
+  const auto values = [&](const char* masked) {
+    const std::string extractor =
+        folder.write("p.json", std::string(R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor",
+                                              "return_attention_mask": )") +
+                                   masked + "}");
+    const auto data = open(file, input({kBatch, {30, ""}}), {.preprocess = extractor});
+    const Tensor tensor = data->read(0).inputs[0];
+    const auto found = tensor.values<float>();
+    return std::pair(std::vector(found.begin(), found.end()), data->fingerprint());
+  };
+  for (const bool masked : {false, true}) {
+    const size_t counted = masked ? 20 : 30;
+    std::vector<float> expected = ramp(20);
+    expected.resize(30);
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < counted; ++i) mean += expected[i] / static_cast<double>(counted);
+    for (size_t i = 0; i < counted; ++i) variance += std::pow(expected[i] - mean, 2) / static_cast<double>(counted);
+    const auto found = values(masked ? "true" : "false").first;
+    for (size_t i = 0; i < 30; ++i)
+      EXPECT_NEAR(found[i], i < counted ? (expected[i] - mean) / std::sqrt(variance + 1e-7) : 0, 1e-5) << masked << i;
+  }
+  EXPECT_NE(values("true").second, values("false").second);
+}
+
+TEST(Audio, AFixedBatchGetsSoManyAtOnce) {
+  const Folder folder("seqto-audio-batch");
+  folder.write("a.wav", wav(16, ramp(20)));
+  folder.write("b.wav", wav(16, ramp(30)));
+  const auto data = open(folder.path, input({{2, ""}, {10, ""}}));
+  ASSERT_EQ(data->size(), 2) << "five windows";
+  const Tensor second = data->read(1).inputs[0];
+  EXPECT_EQ(second.dims(), (std::vector<int64_t>{2, 10}));
+  EXPECT_EQ(second.values<float>()[0], ramp(30)[0]);
+  EXPECT_EQ(second.values<float>()[10], ramp(30)[10]);
+  EXPECT_EQ(open(folder.path, input({{2, ""}, {1, ""}, {10, ""}}))->read(0).inputs[0].dims(),
+            (std::vector<int64_t>{2, 1, 10}));
+}
+
 TEST(Audio, TranscriptsAreThoseOfWholeFiles) {
   const Folder folder("seqto-audio-transcripts");
   folder.write("a.wav", wav(16, ramp(20)));
@@ -194,6 +236,20 @@ TEST(Audio, LabelsAreThoseOfTheFiles) {
   EXPECT_EQ(data->read(2).label, 4);
   EXPECT_EQ(data->read(3).label, 2);
   EXPECT_EQ(data->read(3).sequence, 1);
+}
+
+TEST(Audio, FoldersAreClasses) {
+  const Folder folder("seqto-audio-classes");
+  for (const char* name : {"no", "yes"}) {
+    std::filesystem::create_directories(folder.path / name);
+    folder.write(std::string(name) + "/1.wav", wav(16, ramp(20)));
+  }
+  const auto data = open(folder.path, input({kBatch, {10, ""}}));
+  ASSERT_EQ(data->size(), 4);
+  EXPECT_EQ(data->kind(1).kind, "no");
+  EXPECT_EQ(data->kind(2).kind, "yes");
+  EXPECT_EQ(data->kind(2).sequence, 1);
+  EXPECT_FALSE(data->has_labels());
 }
 
 TEST(Audio, ErrorsSayWhatIsWrong) {
