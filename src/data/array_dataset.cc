@@ -95,16 +95,19 @@ bool follows_tokens(const ArrayFile& file, const ValueInfo& input) {
 std::vector<std::string> arrays_of_inputs(const ArrayFile& file, std::span<const ValueInfo> inputs) {
   if (inputs.size() == 1) return {only_array(file, inputs[0].name)};
   std::vector<std::string> names, missing;
+  std::string numbers;
   for (const ValueInfo& input : inputs) {
     names.push_back(input.name);
-    if (!file.has(input.name) && !follows_tokens(file, input)) missing.push_back(input.name);
+    if (file.has(input.name) || follows_tokens(file, input)) continue;
+    missing.push_back(input.name);
+    if (input.shape && input.shape->empty()) numbers += "; or give " + number_flag(input);
   }
   if (missing.empty()) return names;
   const std::string found =
       file.has("") ? "one unnamed array" : fmt::format("the arrays {}", fmt::join(file.names(), ", "));
   fail(file, fmt::format("{} found, {} missing", found, fmt::join(missing, ", ")),
-       fmt::format("the model has {} inputs, an array for each expected: {}; save them with numpy.savez", inputs.size(),
-                   fmt::join(names, ", ")));
+       fmt::format("the model has {} inputs, an array for each expected: {}; save them with numpy.savez{}",
+                   inputs.size(), fmt::join(names, ", "), numbers));
 }
 
 Column make_column(const ArrayFile& file, const std::string& name, const ValueInfo& input) {
@@ -131,6 +134,24 @@ Column make_column(const ArrayFile& file, const std::string& name, const ValueIn
   column.dims = *matched;
   if (dims[0] > 0) column.stride_bytes = column.array->bytes().size() / static_cast<size_t>(dims[0]);
   return column;
+}
+
+// position_ids of each row by its mask, which may hide what fills it up in front.
+Column positions_beside(const Column& tokens, const Column& mask, const ValueInfo& input, int64_t count) {
+  const int64_t length = tokens.row(0).element_count();
+  std::vector<int64_t> values;
+  for (int64_t row = 0; row < count; ++row) {
+    const Tensor own = mask.row(row);
+    std::vector<char> counted;
+    for (int64_t i = 0; i < own.element_count(); ++i) counted.push_back(element(own, i) != 0);
+    const std::vector<int64_t> positions = positions_of(counted, length);
+    values.insert(values.end(), positions.begin(), positions.end());
+  }
+  const int64_t width = std::ssize(values) / count;
+  auto all = std::make_shared<const Tensor>(
+      convert(int64_tensor({count, 1, width}, std::move(values)), input.type, input.name));
+  const size_t stride = all->bytes().size() / static_cast<size_t>(count);
+  return {.array = all, .dims = {1, width}, .stride_bytes = stride};
 }
 
 // What follows the tokens of any row of input_ids, `before` of which came before it.
@@ -220,8 +241,15 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
   const int64_t count = count_samples(file, columns, names);
   const auto tokens = std::ranges::find(names, "input_ids") - names.begin();
   const int64_t before = tokens_before(columns, inputs);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!file.has(names[i])) columns[i] = column_beside(columns[static_cast<size_t>(tokens)], inputs[i], before);
+  const auto mask = std::ranges::find(names, "attention_mask") - names.begin();
+  const bool masked = mask < std::ssize(names) && file.has("attention_mask");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (file.has(names[i])) continue;
+    const Column& ids = columns[static_cast<size_t>(tokens)];
+    columns[i] = masked && names[i] == "position_ids"
+                     ? positions_beside(ids, columns[static_cast<size_t>(mask)], inputs[i], count)
+                     : column_beside(ids, inputs[i], before);
+  }
 
   Rows all;
   bool has_labels = true;

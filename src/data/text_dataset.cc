@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/files.h"
@@ -79,10 +80,14 @@ std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInf
   std::vector<Filled> result;
   for (const ValueInfo& input : inputs) {
     const auto role = inputs.size() == 1 ? TokenRole::kTokens : role_of(input.name);
+    if (!role && input.shape && input.shape->empty())
+      fail(path, fmt::format("text, and the model input '{}' of one number,", input.name),
+           "that number expected; give " + number_flag(input));
     if (!role || !suits(input, *role))
       fail(path, fmt::format("text, and the model input '{}', {},", input.name, shape_text(input)),
            "input_ids, [batch, tokens], and beside it attention_mask, token_type_ids, position_ids and past_* of an "
            "open length expected; give an .npz with an array for each input");
+    if (*role == TokenRole::kTokens) check_batch(std::array{std::max<int64_t>(1, (*input.shape)[1].value)}, input);
     result.push_back({input, *role});
   }
   return result;

@@ -1,5 +1,7 @@
 #include "data/token_inputs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -8,10 +10,12 @@
 namespace seqto::internal {
 namespace {
 
-// Nothing is remembered: [1, heads, 0, size].
+// Nothing is remembered: [1, heads, 0, size], or of keys and values in one [2, 1, heads, 0, size].
 Tensor nothing(const ValueInfo& input) {
   std::vector<int64_t> dims;
-  for (const Dimension& d : *input.shape) dims.push_back(dims.empty() ? 1 : std::max<int64_t>(0, d.value));
+  for (const Dimension& d : *input.shape) dims.push_back(std::max<int64_t>(0, d.value));
+  const size_t batch = dims.size() == 5 && dims[0] > 0 ? 1 : 0;
+  dims[batch] = std::max<int64_t>(1, dims[batch]);
   return {input.type, dims, nullptr, {}};
 }
 
@@ -21,9 +25,13 @@ std::optional<TokenRole> role_of(std::string_view input) {
   if (input == "input_ids") return TokenRole::kTokens;
   if (input == "attention_mask") return TokenRole::kOnes;
   if (input == "token_type_ids") return TokenRole::kZeros;
-  if (input == "position_ids") return TokenRole::kPositions;
+  if (input == "position_ids" || input == "cache_position") return TokenRole::kPositions;
   if (input.starts_with("past")) return TokenRole::kMemory;
   return {};
+}
+
+std::string number_flag(const ValueInfo& input) {
+  return fmt::format("--input {}={}", input.name, input.name == "num_logits_to_keep" ? "0, which keeps all" : "NUMBER");
 }
 
 bool reads_ids(std::span<const ValueInfo> inputs) {
@@ -35,6 +43,7 @@ bool gives_memory(std::string_view output) { return output.starts_with("present"
 
 bool suits(const ValueInfo& input, TokenRole role) {
   if (!input.shape) return false;
+  if (role == TokenRole::kPositions && input.shape->size() == 1) return true;
   if (role != TokenRole::kMemory) return input.shape->size() == 2;
   return !input.shape->empty() &&
          std::ranges::any_of(std::span(*input.shape).subspan(1), [](const Dimension& d) { return d.value <= 0; });
@@ -53,15 +62,28 @@ std::optional<int64_t> remembered(const ValueInfo& input, std::span<const int64_
 Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64_t> tokens, int64_t before) {
   if (role == TokenRole::kMemory) return nothing(input);
   const int64_t known = std::ssize(tokens) + (role == TokenRole::kOnes ? before : 0);
-  std::vector<int64_t> values(static_cast<size_t>(std::max((*input.shape)[1].value, known)));
-  const int64_t length = std::ssize(values);
+  std::vector<int64_t> values(static_cast<size_t>(std::max(input.shape->back().value, known)));
   for (int64_t i = 0; i < known; ++i) {
     int64_t& value = values[static_cast<size_t>(i)];
     if (role == TokenRole::kTokens) value = tokens[static_cast<size_t>(i)];
     if (role == TokenRole::kOnes) value = 1;
     if (role == TokenRole::kPositions) value = before + i;
   }
-  return convert(int64_tensor({1, length}, std::move(values)), input.type, input.name);
+  return token_row(std::move(values), input.shape->size(), input.type);
+}
+
+Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type) {
+  std::vector<int64_t> dims{std::ssize(values)};
+  if (axes > 1) dims.insert(dims.begin(), 1);
+  return convert(int64_tensor(dims, std::move(values)), type, "token");
+}
+
+std::vector<int64_t> positions_of(std::span<const char> counted, int64_t tokens) {
+  std::vector<int64_t> positions;
+  int64_t next = 0;
+  for (const char c : counted) positions.push_back(c ? next++ : 1);
+  positions.erase(positions.begin(), positions.end() - std::min<int64_t>(tokens, std::ssize(positions)));
+  return positions;
 }
 
 }  // namespace seqto::internal

@@ -44,7 +44,7 @@ def encode(tokenizer, list_path, out_path):
                 continue
             out.write("-\n")
             try:
-                with open(name, encoding="utf-8") as file:
+                with open(name, encoding="utf-8-sig") as file:  # without a byte order mark
                     text = file.read()
             except UnicodeDecodeError as error:
                 sys.exit(f"error: {name} is no text in UTF-8: {error}")

@@ -202,6 +202,35 @@ TEST_F(ArrayDatasetTest, TokensGoOnBehindTheirPast) {
   EXPECT_TRUE(sample.inputs[3].equals(int64_tensor({1, 3}, {0, 0, 0})));
 }
 
+// transformers: cumsum(mask) - 1, and 1 where the mask is 0; of the tokens behind a past the last ones.
+TEST_F(ArrayDatasetTest, PositionsFollowTheMask) {
+  const auto ids = [](const char* name) { return input({-1, -1}, DataType::kInt64, name); };
+  const std::vector<ValueInfo> inputs{ids("attention_mask"), ids("input_ids"), ids("position_ids"),
+                                      input({-1}, DataType::kInt64, "cache_position")};
+  const auto tokens = int64_tensor({2, 4}, {0, 0, 5, 6, 7, 8, 9, 0}),
+             mask = int64_tensor({2, 4}, {0, 0, 1, 1, 1, 1, 1, 0});
+  const auto data = open_dataset(save({{"input_ids", tokens}, {"attention_mask", mask}}), inputs);
+  EXPECT_TRUE(data->read(0).inputs[2].equals(int64_tensor({1, 4}, {1, 1, 0, 1})));
+  EXPECT_TRUE(data->read(1).inputs[2].equals(int64_tensor({1, 4}, {0, 1, 2, 1})));
+  EXPECT_TRUE(data->read(0).inputs[3].equals(int64_tensor({4}, {0, 1, 2, 3}))) << "places, whatever is hidden";
+  const std::vector<ValueInfo> behind{ids("attention_mask"), ids("input_ids"), ids("position_ids"),
+                                      input({-1, 2, -1, 4}, DataType::kFloat, "past_key_values.0.key")};
+  const auto whole = int64_tensor({2, 6}, {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0});
+  const auto gone_on = open_dataset(
+      save({{"input_ids", tokens}, {"attention_mask", whole}, {"past_key_values.0.key", counting({2, 2, 2, 4})}}),
+      behind);
+  EXPECT_TRUE(gone_on->read(0).inputs[2].equals(int64_tensor({1, 4}, {1, 2, 3, 4})));
+  EXPECT_TRUE(gone_on->read(1).inputs[2].equals(int64_tensor({1, 4}, {2, 3, 4, 1})));
+}
+
+TEST_F(ArrayDatasetTest, AnInputOfOneNumberIsAskedForByItsFlag) {
+  const std::vector<ValueInfo> inputs{input({-1, -1}, DataType::kInt64, "input_ids"),
+                                      input({}, DataType::kInt64, "num_logits_to_keep")};
+  const auto path = save({{"input_ids", int64_tensor({1, 2}, {1, 2})}});
+  EXPECT_PRED2(says, error_of([&] { open_dataset(path, inputs); }),
+               "give --input num_logits_to_keep=0, which keeps all");
+}
+
 TEST_F(ArrayDatasetTest, GivesViewsWithABatchOfOne) {
   const auto data = open(save({{"x", counting({3, 2, 2})}, {"y", int64_tensor({3}, {7, 8, 9})}}), input({-1, 2, 2}));
   ASSERT_EQ(data->size(), 3);

@@ -119,6 +119,38 @@ TEST_F(Text, FillsTheOtherInputs) {
   EXPECT_EQ(sample.tokens, (std::vector<int64_t>{3, 4, 5}));
 }
 
+// onnxruntime's export of GPT-2: keys and values in one, [2, batch, heads, past, size].
+TEST_F(Text, AnEmptyPastOfFiveAxes) {
+  const auto past = [](std::vector<Dimension> shape) {
+    return ValueInfo{.name = "past_0", .type = DataType::kFloat, .shape = std::move(shape)};
+  };
+  const std::string file = write("short.txt", "a b c");
+  const auto dims = [&](const ValueInfo& input) {
+    const std::vector<ValueInfo> inputs{ids("input_ids", kOpen), input};
+    return open_dataset(file, inputs, options_)->read(0).inputs[1].dims();
+  };
+  EXPECT_EQ(dims(past({{2, ""}, {-1, "batch"}, {12, ""}, {-1, "past"}, {64, ""}})),
+            (std::vector<int64_t>{2, 1, 12, 0, 64}));
+  EXPECT_EQ(dims(past({{-1, "batch"}, {2, ""}, {12, ""}, {-1, "past"}, {64, ""}})),
+            (std::vector<int64_t>{1, 2, 12, 0, 64}));
+}
+
+TEST_F(Text, AFixedBatchGetsSoManyAtOnce) {
+  options_.text.length = 2;
+  const ValueInfo two{.name = "input_ids", .type = DataType::kInt64, .shape = std::vector<Dimension>{{2, ""}, kOpen}};
+  const auto data = open_dataset(write("text.txt", "a b c a b c"), std::span(&two, 1), options_);
+  ASSERT_EQ(data->size(), 1);
+  EXPECT_TRUE(data->read(0).inputs[0].equals(int64_tensor({2, 2}, {3, 4, 5, 3})));
+}
+
+TEST_F(Text, AByteOrderMarkIsNoText) {
+  EXPECT_EQ(samples(write("marked.txt",
+                          "\xef\xbb\xbf"
+                          "a b"),
+                    {ids("input_ids", kOpen)}),
+            (std::vector<std::vector<int64_t>>{{3, 4}}));
+}
+
 TEST_F(Text, ErrorsSayWhatIsWrong) {
   const auto error = [&](const std::string& path, const std::vector<ValueInfo>& inputs) {
     try {
@@ -131,6 +163,8 @@ TEST_F(Text, ErrorsSayWhatIsWrong) {
   const std::string file = write("text.txt", "a b c");
   EXPECT_NE(error(file, {ids("other", kOpen), ids("input_ids", kOpen)}).find("the model input 'other'"),
             std::string::npos);
+  const ValueInfo number{.name = "num_logits_to_keep", .type = DataType::kInt64, .shape = std::vector<Dimension>{}};
+  EXPECT_NE(error(file, {ids("input_ids", kOpen), number}).find("--input num_logits_to_keep=0"), std::string::npos);
   EXPECT_NE(error(write("latin.txt", "\xff\xfe"), {ids("input_ids", kOpen)}).find("no text in UTF-8"),
             std::string::npos);
   const std::string empty = write("empty.txt", "");

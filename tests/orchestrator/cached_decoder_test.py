@@ -215,7 +215,7 @@ class CachedDecoder(unittest.TestCase):
             self.assertGreaterEqual(round(wrong), by_all[which] - (len(rows) - judged))
 
     def test_a_translator_with_masks(self):
-        """Inputs of the encoder that its decoder reads as well, and a table that both hold."""
+        """Inputs of the encoder that its decoder reads as well, and a table that both hold; cache_position of the step."""
         folder, width, tokens = self.dir / "translator", 24, 32
         folder.mkdir()
         ids = [("input_ids", ["b", "t"], T.INT64)]
@@ -227,16 +227,20 @@ class CachedDecoder(unittest.TestCase):
               node("Mul", ["mixed", "masks"], ["last_hidden_state"])],
              [("input_ids", ["b", "s"], T.INT64), ("attention_mask", ["b", "s"], T.INT64)],
              [("last_hidden_state", ["b", "s", width])], [table, ("we", weight(width, width, seed=1) / 4), ("last", np.array([-1]))])
-        heart = [node("Gather", ["table", "input_ids"], ["embedded"]), node("MatMul", ["embedded", "Q"], ["asked"]),
+        heart = [node("Gather", ["table", "input_ids"], ["embedded"]), node("Gather", ["places", "positions"], ["placed"]),
+                 node("Add", ["embedded", "placed"], ["there"]), node("MatMul", ["there", "Q"], ["asked"]),
                  node("MatMul", ["asked", "keys"], ["fits"]), node("Cast", ["encoder_attention_mask"], ["shown"], to=T.FLOAT),
                  node("Unsqueeze", ["shown", "middle"], ["masks"]), node("Mul", ["fits", "masks"], ["seen"]),
                  node("MatMul", ["seen", "values"], ["read"]), node("Add", ["read", "asked"], ["both"]),
                  node("MatMul", ["both", "HEAD"], ["logits"])]
+        counted = [node("Shape", ["input_ids"], ["shape"]), node("Gather", ["shape", "one"], ["length"]),
+                   node("Range", ["zero", "length", "one"], ["positions"])]
         made = [node("MatMul", ["encoder_hidden_states", "K"], ["present.0.encoder.key"]),
                 node("MatMul", ["encoder_hidden_states", "V"], ["present.0.encoder.value"])]
         shapes = [("0.encoder.key", ["b", "s", width]), ("0.encoder.value", ["b", "s", width])]
         weights = {"Q": weight(width, width, seed=3), "K": weight(width, width, seed=4) / 3, "V": weight(width, width, seed=5) / 3,
-                   "HEAD": 4 * weight(width, tokens, seed=6)}
+                   "HEAD": 4 * weight(width, tokens, seed=6), "places": weight(8, width, seed=7), "zero": np.array(0),
+                   "one": np.array(1)}
 
         def decoder(name, nodes, inputs, outputs, names):
             for n in nodes:
@@ -248,10 +252,11 @@ class CachedDecoder(unittest.TestCase):
         turn = lambda source: node("Transpose", [source], ["keys"], perm=[0, 2, 1])
         copy = lambda source: node("Identity", [source], ["values"])
         clone = lambda nodes: [onnx.NodeProto.FromString(n.SerializeToString()) for n in nodes]
-        decoder(FIRST, [*made, turn("present.0.encoder.key"), copy("present.0.encoder.value"), *clone(heart)],
+        decoder(FIRST, [*counted, *made, turn("present.0.encoder.key"), copy("present.0.encoder.value"), *clone(heart)],
                 [*ids, mask, ("encoder_hidden_states", ["b", "s", width])], [("present." + n, d) for n, d in shapes], {})
         decoder(STEP, [turn("past_key_values.0.encoder.key"), copy("past_key_values.0.encoder.value"), *clone(heart)],
-                [*ids, mask, *(("past_key_values." + n, d) for n, d in shapes)], [], {"Q": "w1", "HEAD": "w2"})
+                [*ids, mask, ("cache_position", ["t"], T.INT64), *(("past_key_values." + n, d) for n, d in shapes)], [],
+                {"Q": "w1", "HEAD": "w2", "positions": "cache_position"})
         (folder / "config.json").write_text('{"decoder_start_token_id": 1, "eos_token_id": 2, "max_length": 6}')
         random = np.random.default_rng(0)
         lengths = random.integers(4, 10, 60)
@@ -271,7 +276,7 @@ class CachedDecoder(unittest.TestCase):
             feeds = {"encoder_attention_mask": given["attention_mask"], "encoder_hidden_states": states}
             first = run(FIRST, input_ids=np.array([[1]]), **feeds)
             past = {n.replace("present", "past_key_values"): v for n, v in first.items() if n.startswith("present")}
-            step = run(STEP, input_ids=np.array([[7]]), **feeds, **past)["logits"][0, -1]
+            step = run(STEP, input_ids=np.array([[7]]), cache_position=np.array([1]), **feeds, **past)["logits"][0, -1]
             both = run(FIRST, input_ids=np.array([[1, 7]]), **feeds)["logits"][0, -1]
             np.testing.assert_allclose(step, both, rtol=0, atol=1e-4 * np.abs(both).max())
         self.assertLess((out / "models/selected" / STEP).stat().st_size, 0.9 * (folder / STEP).stat().st_size)

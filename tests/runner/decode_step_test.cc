@@ -22,7 +22,6 @@ TEST(DecodeStep, PairsMemoriesByTheRestOfTheirNames) {
 TEST(DecodeStep, IsNoneWithoutMemoryOrWithOtherInputs) {
   EXPECT_FALSE(find_decode_step(Names{"input_ids"}, Names{"logits"}));
   EXPECT_FALSE(find_decode_step(Names{"input_ids", "past_0"}, Names{"logits", "present_1"}));
-  EXPECT_FALSE(find_decode_step(Names{"input_ids", "past_0", "pixels"}, Names{"logits", "present_0"}));
   EXPECT_FALSE(find_decode_step(Names{"inputs_embeds", "past_0"}, Names{"logits", "present_0"}));
   EXPECT_FALSE(find_decode_step(Names{"input_ids", "past"}, Names{"logits", "present"}));
 }
@@ -44,6 +43,24 @@ TEST(DecodeStep, GoesOnBehindThePrompt) {
   EXPECT_TRUE((*next)[3].equals(key));
   EXPECT_TRUE((*next)[4].equals(value));
   EXPECT_FALSE(next_inputs(*step, prompt, std::vector{scores, value, int64_tensor({1, 2, 3, 1}, {1, 2, 3, 4, 5, 6})}));
+}
+
+TEST(DecodeStep, NumbersStayAndPositionsOfOneAxisGoOn) {
+  const auto step = find_decode_step(Names{"input_ids", "past_0", "num_logits_to_keep", "cache_position"},
+                                     Names{"logits", "present_0"});
+  ASSERT_TRUE(step);
+  const Tensor past = float_tensor({2, 1, 2, 0, 1}, {}),
+               present = float_tensor({2, 1, 2, 3, 1}, std::vector<float>(12));
+  std::vector<Tensor> prompt{int64_tensor({1, 3}, {5, 6, 7}), past, int64_tensor({}, {0}),
+                             int64_tensor({3}, {0, 1, 2})};
+  const std::vector<Tensor> answers{float_tensor({1, 3, 2}, {9, 0, 0, 9, 0, 9}), present};
+  const auto next = next_inputs(*step, prompt, answers);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE((*next)[1].equals(present));
+  EXPECT_TRUE((*next)[2].equals(int64_tensor({}, {0})));
+  EXPECT_TRUE((*next)[3].equals(int64_tensor({1}, {3})));
+  prompt[2] = int64_tensor({1}, {0});
+  EXPECT_FALSE(next_inputs(*step, prompt, answers)) << "an input of which nothing is known";
 }
 
 TEST(DecodeStep, CountsAPastThatWasGiven) {

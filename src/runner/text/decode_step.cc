@@ -35,10 +35,8 @@ std::string_view memory_of(std::string_view name) {
 std::optional<DecodeStep> find_decode_step(std::span<const std::string> inputs, std::span<const std::string> outputs) {
   DecodeStep step;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto role = role_of(inputs[i]);
-    if (!role) return {};
-    step.roles.push_back(*role);
-    if (*role != TokenRole::kMemory) continue;
+    step.roles.push_back(role_of(inputs[i]));
+    if (step.roles.back() != TokenRole::kMemory) continue;
     const std::string_view rest = memory_of(inputs[i]);
     const auto output = std::ranges::find_if(outputs, [&](const std::string& name) {
       return gives_memory(name) && !rest.empty() && memory_of(name) == rest;
@@ -63,13 +61,13 @@ std::optional<std::vector<Tensor>> next_inputs(const DecodeStep& step, std::span
     length = std::max(length, grown_length(inputs[input].dims(), outputs[output].dims(), tokens));
   }
   for (size_t i = 0; i < next.size(); ++i) {
-    if (step.roles[i] == TokenRole::kMemory) continue;
+    if (!step.roles[i] && !inputs[i].dims().empty()) return {};
+    if (!step.roles[i] || step.roles[i] == TokenRole::kMemory) continue;
     std::vector<int64_t> values(1);
     if (step.roles[i] == TokenRole::kTokens) values[0] = likeliest(outputs.front());
     if (step.roles[i] == TokenRole::kPositions) values[0] = length;
     if (step.roles[i] == TokenRole::kOnes) values.assign(static_cast<size_t>(length) + 1, 1);
-    const auto count = std::ssize(values);
-    next[i] = convert(int64_tensor({1, count}, std::move(values)), inputs[i].type(), "the next step");
+    next[i] = token_row(std::move(values), inputs[i].dims().size(), inputs[i].type());
   }
   return next;
 }

@@ -165,8 +165,7 @@ std::vector<Tensor> DecoderSteps::inputs(const Step& step) const {
   for (const ValueInfo& input : c_.inputs) {
     const auto role = role_of(without_prefix(input.name));
     const auto of = [&](std::vector<int64_t> values) {
-      const auto count = std::ssize(values);
-      return convert(int64_tensor({1, count}, std::move(values)), input.type, input.name);
+      return token_row(std::move(values), input.shape ? input.shape->size() : 2, input.type);
     };
     if (input.type == DataType::kBool && !has_input(pair_, input.name))
       result.push_back(Tensor::from<uint8_t>(DataType::kBool, {1}, {1}));  // use_cache_branch
