@@ -69,13 +69,13 @@ Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64
     if (role == TokenRole::kOnes) value = 1;
     if (role == TokenRole::kPositions) value = before + i;
   }
-  return token_row(std::move(values), input.shape->size(), input.type);
+  return token_row(std::move(values), input.shape->size(), input.type, input.name);
 }
 
-Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type) {
+Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type, const std::string& what) {
   std::vector<int64_t> dims{std::ssize(values)};
   if (axes > 1) dims.insert(dims.begin(), 1);
-  return convert(int64_tensor(dims, std::move(values)), type, "token");
+  return convert(int64_tensor(dims, std::move(values)), type, what);
 }
 
 std::vector<int64_t> positions_of(std::span<const char> counted, int64_t tokens) {

@@ -41,8 +41,8 @@ std::optional<int64_t> remembered(const ValueInfo& input, std::span<const int64_
 // What such an input holds beside `tokens` where `before` came before them, none of which an input of memory holds;
 // filled up with 0 to the input's fixed length. `input` suits the role.
 Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64_t> tokens, int64_t before = 0);
-// [1, values], or [values] of an input of one axis.
-Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type);
+// [1, values], or [values] of an input of one axis. `what` begins the words of an error.
+Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type, const std::string& what);
 
 // position_ids of the last `tokens` behind a mask of all, as transformers makes them: what is hidden is not counted,
 // and is 1.

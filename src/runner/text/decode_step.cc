@@ -67,7 +67,7 @@ std::optional<std::vector<Tensor>> next_inputs(const DecodeStep& step, std::span
     if (step.roles[i] == TokenRole::kTokens) values[0] = likeliest(outputs.front());
     if (step.roles[i] == TokenRole::kPositions) values[0] = length;
     if (step.roles[i] == TokenRole::kOnes) values.assign(static_cast<size_t>(length) + 1, 1);
-    next[i] = token_row(std::move(values), inputs[i].dims().size(), inputs[i].type());
+    next[i] = token_row(std::move(values), inputs[i].dims().size(), inputs[i].type(), "the next step");
   }
   return next;
 }

@@ -165,7 +165,7 @@ std::vector<Tensor> DecoderSteps::inputs(const Step& step) const {
   for (const ValueInfo& input : c_.inputs) {
     const auto role = role_of(without_prefix(input.name));
     const auto of = [&](std::vector<int64_t> values) {
-      return token_row(std::move(values), input.shape ? input.shape->size() : 2, input.type);
+      return token_row(std::move(values), input.shape ? input.shape->size() : 2, input.type, input.name);
     };
     if (input.type == DataType::kBool && !has_input(pair_, input.name))
       result.push_back(Tensor::from<uint8_t>(DataType::kBool, {1}, {1}));  // use_cache_branch
