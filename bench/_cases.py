@@ -21,6 +21,12 @@ def case_on_one_core(bench):
     return case, scripts
 
 
+def baseline(scripts):
+    """The words that begin the published procedure's script. Its sessions get one thread: ONNX Runtime's own choice is all cores,
+    whatever the process may use."""
+    return [sys.executable, "-B", str(pathlib.Path(__file__).with_name("_one_thread.py")), os.path.join(scripts, "seqto_baseline.py")]
+
+
 def make_inputs(case, path, count):
     """Writes the case's first inputs, x and y, to an .npz; returns x."""
     script = pathlib.Path(case).parent.parent / "bench" / "make_inputs.py"

@@ -4,8 +4,7 @@ each side's own float and fully quantized model) are printed side by side with w
 children included). `own s` is the script's own clock, which starts behind its imports and the first session; wall and
 processor seconds are whole processes. `found s` is when, from the start of the process, the study holds a front that is
 better than the script's last one, and behind it the script's whole seconds over that. `tune` runs twice: with candidates in
-a worker, and --in-process, as the script has them. One core each; the runtime's threads under the script's sessions take a
-second where there is one.
+a worker, and --in-process, as the script has them. One core and one thread each.
 
 usage: ./dev bench early        (SEQTO_BENCH_CASE=resnet20 for one case)
 """
@@ -20,7 +19,7 @@ import time
 import numpy as np
 
 from _ratios import Ratios
-from _cases import case_on_one_core, make_inputs
+from _cases import baseline, case_on_one_core, make_inputs
 from published import CALIBRATION, EVALUATION
 from search import CASES, figures, hypervolume
 
@@ -72,8 +71,8 @@ def early(case, scripts, ratios):
     with tempfile.TemporaryDirectory() as work:
         inputs, script_json, data = (os.path.join(work, name) for name in ("inputs.npz", "script.json", "data.npz"))
         np.savez(data, input=make_inputs(case, inputs, CALIBRATION + EVALUATION))
-        script_wall, script_cpu = timed([sys.executable, os.path.join(scripts, "seqto_baseline.py"), model, inputs, "--calib",
-                                         str(CALIBRATION), "--eval", str(EVALUATION), "-o", script_json],
+        script_wall, script_cpu = timed([*baseline(scripts), model, inputs, "--calib", str(CALIBRATION), "--eval",
+                                         str(EVALUATION), "-o", script_json],
                                         stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": work})  # it leaves its files
         script = json.load(open(script_json))
         full = script["trials"][0]

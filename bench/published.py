@@ -1,5 +1,5 @@
-"""The published procedure on mobilenetv2: seqto tune against the script on onnxruntime.quantization, one core each, and
-against the pure inference time of the same candidates. All three in one run; ratios are printed.
+"""The published procedure on mobilenetv2: seqto tune against the script on onnxruntime.quantization, one core and one
+thread each, and against the pure inference time of the same candidates. All three in one run; ratios are printed.
 
 usage: ./dev bench published        (SEQTO_BENCH_CASE=resnet20 for a quick one)
 """
@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from _cases import case_on_one_core, make_inputs
+from _cases import baseline, case_on_one_core, make_inputs
 from _ratios import Ratios
 
 CALIBRATION, EVALUATION = 50, 150
@@ -53,9 +53,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         inputs_file = os.path.join(work, "inputs.npz")
         make_inputs(case, inputs_file, CALIBRATION + EVALUATION)
-        script = timed([sys.executable, os.path.join(scripts, "seqto_baseline.py"), at("model"), inputs_file, "--calib",
-                        str(CALIBRATION), "--eval", str(EVALUATION), "-o", os.path.join(work, "script.json")],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        script = timed([*baseline(scripts), at("model"), inputs_file, "--calib", str(CALIBRATION), "--eval", str(EVALUATION),
+                        "-o", os.path.join(work, "script.json")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         out = os.path.join(work, "out")
         ours = timed([binary, "-q", "tune", at("model"), "--data", at("data"), "--labels", at("labels"),
                       "--preprocess", at("preprocess"), "--strategy", "incremental", "--schemes", "int8,float32",

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -86,6 +87,24 @@ class Pages(unittest.TestCase):
         text = _ratios.header("x --write", ["net", "other"], "bench/x.py")
         self.assertIn("`./dev bench x --write` on 20", text)
         self.assertIn("cores. Networks: net, other.", text)
+
+    def test_the_memory_of_a_tune_is_the_stored_one(self):
+        root = pathlib.Path(__file__).parents[2]
+        stored = json.loads((root / "bench/results/start.json").read_text())["ratios"]["memory of tune / goal"]["value"]
+        row = next(line for line in (root / "docs/design/performance.md").read_text().splitlines() if "peak memory of the whole tune" in line)
+        self.assertIn(f"**{stored:.2f}** of the goal", row)
+
+
+class OneThread(unittest.TestCase):
+    def test_sessions_of_a_script_and_of_the_quantizer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "script.py")
+            script.write_text("import sys\nimport onnxruntime as ort\nfrom onnxruntime.quantization import calibrate, quant_utils\n"
+                              "made = [m.SessionOptions() for m in (ort, calibrate.onnxruntime, quant_utils)]\n"
+                              "print([m.intra_op_num_threads for m in made], sys.argv[1:])\n")
+            said = subprocess.run([sys.executable, "-B", pathlib.Path(_ratios.__file__).with_name("_one_thread.py"), script, "a"],
+                                  check=True, capture_output=True, text=True).stdout
+        self.assertEqual(said, "[1, 1, 1] ['a']\n")
 
 
 if __name__ == "__main__":
