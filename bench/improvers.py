@@ -1,5 +1,6 @@
 """What an improver is worth beside what it is used with: KL of uniform static int8, or as the row says, with it over that without, on five sets of
-calibration samples of every case, generated network and example that has data. Below 1 it pays. Both sides of a row in one run.
+calibration samples of every case, generated network and example that has data. Below 1 it pays. Both sides of a row in one run,
+judged on samples that are in none of the sets.
 
 usage: ./dev bench improvers [--write] [--row equalize]     (SEQTO_BENCH_CASE=resnet8,dscnn_kws for some cases; --write: into bench/results,
 with --row beside the other rows there)
@@ -17,6 +18,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from _cases import make_inputs
 from _ratios import header
 
 
@@ -46,20 +48,40 @@ ROWS = [  # name, cases, flags without, flags with
 ]
 
 
-def case_files(name):
-    source = os.environ["SEQTO_SOURCE_DIR"]
+def case_samples(name, work):
+    """A case's model and its samples, an array for each name; (None, None) where the case is absent."""
     if name == "digits":
-        folder = os.path.join(source, "examples", "digits")
-        return os.path.join(folder, "model.onnx"), ["--data", os.path.join(folder, "digits.npz")]
+        folder = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "examples", "digits")
+        return os.path.join(folder, "model.onnx"), dict(np.load(os.path.join(folder, "digits.npz")))
     case = os.path.join(os.environ["SEQTO_CASES_DIR"], name)
     if not os.path.isdir(case):
         return None, None
     info = json.load(open(os.path.join(case, "case.json")))
     at = lambda key: os.path.normpath(os.path.join(case, info[key]))
-    flags = ["--data", at("data")]
-    if info.get("preprocess"):
-        flags += ["--preprocess", at("preprocess")]
-    return at("model"), flags
+    data = at("data")
+    if os.path.isdir(data):
+        data = os.path.join(work, "all.npz")
+        make_inputs(case, data, CALIBRATION + 450)
+    return at("model"), dict(np.load(data))
+
+
+class Samples:
+    """The first ones judge, at most half of all. Sets to calibrate on are drawn from the others."""
+
+    def __init__(self, arrays, work):
+        self.arrays, self.work = arrays, work
+        self.count = len(next(iter(arrays.values())))
+        self.first = min(EVALUATION, self.count // 2)
+        self.judging = self.saved("judging", slice(self.first))
+
+    def saved(self, name, rows):
+        path = os.path.join(self.work, name + ".npz")
+        np.savez(path, **{key: values[rows] for key, values in self.arrays.items()})
+        return path
+
+    def calibrating(self, seed):
+        drawn = np.random.default_rng(seed).choice(np.arange(self.first, self.count), CALIBRATION, replace=False)
+        return self.saved("calibrating", np.sort(drawn))
 
 
 def with_uneven(what, path, out):
@@ -113,20 +135,20 @@ def with_uneven(what, path, out):
     return out
 
 
-def kl(model, candidate, data):
-    """Mean KL on the first samples, as `seqto tune` tells it, from the gate's own measurement."""
-    done = subprocess.run([os.environ["SEQTO_BINARY"], "-q", "--json", "check", candidate, "--reference", model, *data,
-                           "--samples", str(EVALUATION), "--max-loss", "kl=1e9"], capture_output=True, text=True)
+def kl(model, candidate, samples):
+    """Mean KL, as `seqto tune` tells it, from the gate's own measurement."""
+    done = subprocess.run([os.environ["SEQTO_BINARY"], "-q", "--json", "check", candidate, "--reference", model, "--data", samples,
+                           "--max-loss", "kl=1e9"], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return next(limit["found"] for limit in json.loads(done.stdout)["limits"] if limit["figure"] == "kl")
 
 
-def measured(model, data, work, seed, flags):
+def measured(model, calibrating, judging, work, flags):
     out = os.path.join(work, "candidate.onnx")
-    subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", model, *data, "--random-samples", str(CALIBRATION), "--seed",
-                    str(seed), *flags, "-o", out], check=True, stdout=subprocess.DEVNULL)
-    return kl(model, out, data)
+    subprocess.run([os.environ["SEQTO_BINARY"], "-q", "quantize", model, "--data", calibrating, *flags, "-o", out], check=True,
+                   stdout=subprocess.DEVNULL)
+    return kl(model, out, judging)
 
 
 def main():
@@ -141,17 +163,20 @@ def main():
         logs = []
         for name in cases:
             form = next((form for form in UNEVEN if name.endswith(form)), "")
-            model, data = case_files(name.removesuffix(form))
-            if not model or (wanted and name.removesuffix(form) not in wanted):
+            if wanted and name.removesuffix(form) not in wanted:
                 continue
-            seen.append(name)
             ratios = []
             with tempfile.TemporaryDirectory() as work:
+                model, arrays = case_samples(name.removesuffix(form), work)
+                if not model:
+                    continue
+                seen.append(name)
+                samples = Samples(arrays, work)
                 if form:
                     model = with_uneven(UNEVEN[form], model, os.path.join(work, "uneven.onnx"))
                 for seed in range(1, SETS + 1):
-                    a = measured(model, data, work, seed, without)
-                    b = measured(model, data, work, seed, with_it)
+                    data = samples.calibrating(seed)
+                    a, b = (measured(model, data, samples.judging, work, flags) for flags in (without, with_it))
                     ratios.append(max(b, 1e-12) / max(a, 1e-12))
             logs.append(math.log(statistics.median(ratios)))
             lines.append(f"| {row} | {name} | {statistics.median(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} | "
