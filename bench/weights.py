@@ -1,6 +1,7 @@
 """Weights in 4 bits: onnxruntime's quantizers of MatMulNBits (round to nearest, HQQ, GPTQ, k-quant) beside `seqto quantize --mode weights`,
 on a language model, its form with a key-value cache and an encoder. KL of what held-out pages give, bytes, and time of a batch
 over the float model's. Both sides get the model without the exporter's notes on nodes, and the same calibration pages.
+GPTQ of onnxruntime reads a column of an upper triangle (`Hinv1[i:, i]`), so it corrects nothing: a page says where it equals rounding.
 
 For each of their sizes: the least KL of ours that is no larger, over the least of theirs (goal: 0.5). 1 % more bytes are none.
 
@@ -20,7 +21,7 @@ import onnxruntime
 import _peers
 from _ratios import folder, header
 
-PEER = ("torch", ["torch", "onnx", "onnx_ir", "onnxruntime", "ml_dtypes", "sympy"])  # HQQ needs the first
+PEER = ("torch", ["torch", "onnx", "onnx_ir", _peers.ONNXRUNTIME, "ml_dtypes", "sympy"])  # HQQ needs the first
 BLOCKS = (32, 128)
 OURS = (16, 32, 64, 128)
 BATCH, ROUNDS, DRAWS = 8, 15, 2000
@@ -175,6 +176,12 @@ def goal(theirs, ours):
     return found
 
 
+def rounding_only(found):
+    """The blocks for which GPTQ gives what rounding to nearest gives."""
+    blocks = [b for b in BLOCKS if f"GPTQ, {b}" in found]
+    return ", ".join(str(b) for b in blocks if np.isclose(found[f"GPTQ, {b}"]["kl"], found[f"RTN, {b}"]["kl"], rtol=1e-6))
+
+
 def measure(name, python, work):
     case, inputs = CASES[name]
     case = pathlib.Path(os.environ["SEQTO_CASES_DIR"]) / case
@@ -191,15 +198,18 @@ def measure(name, python, work):
     taken = times(paths, batches(test)[0])
     lines = [f"\n{name}, float {os.path.getsize(paths[0]) / 1e6:.2f} MB:\n",
              "| file | MB | KL | 95 % interval | same first answer | time / float |", "|---|---|---|---|---|---|"]
-    sides = {"theirs": [], "ours": []}
+    sides, stems = {"theirs": [], "ours": []}, {}
     for path, ratio in zip(paths[1:], taken[1:]):
         one = judged(path, reference, test)
         file = pathlib.Path(path)
         sides[file.parent.name].append(one)
+        stems[file.stem] = one
         tool = "seqto" if file.parent.name == "ours" else "onnxruntime"
         lines.append(f"| {tool} {file.stem} | {one['bytes'] / 1e6:.3f} | {one['kl']:.6f} | {one['low']:.6f} to {one['high']:.6f} "
                      f"| {100 * one['same']:.1f} % | {ratio:.2f} |")
     lines.append("")
+    if same := rounding_only(stems):
+        lines.append(f"- GPTQ of onnxruntime {onnxruntime.__version__} equals its rounding (blocks of {same}): no column takes over what the others lose")
     for size, ratio in goal(sides["theirs"], sides["ours"]):
         lines.append(f"- at most {size / 1e6:.3f} MB: KL " + ("none of ours is that small" if ratio is None else f"{ratio:.2f} x theirs"))
     return lines
