@@ -1,9 +1,11 @@
 """Other tools for comparisons, each in a virtual environment of its own, which is made when it is first asked for."""
 import os
+import pathlib
 import subprocess
 import sys
 
-NNCF = ("nncf", ["nncf==3.4.0", "onnx", "onnxruntime"])
+ONNXRUNTIME = (pathlib.Path(__file__).parents[1] / "tools/locks/onnxruntime.txt").read_text().split()[0]  # with its release
+NNCF = ("nncf", ["nncf==3.4.0", "onnx", ONNXRUNTIME])
 AIMET = ("aimet_onnx", ["aimet-onnx==2.42.0"])
 
 
@@ -20,7 +22,10 @@ def python_with(root, tool, bench):
     try:
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
-        has = subprocess.run([python, "-c", f"import {module}"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        pinned = [package.split("==") for package in packages if "==" in package]
+        check = (f"import {module}; from importlib.metadata import version; "
+                 f"raise SystemExit(any(version(name) != asked for name, asked in {pinned}))")
+        has = subprocess.run([python, "-c", check], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         if has.returncode:
             subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True, stderr=subprocess.PIPE)
         return str(python)

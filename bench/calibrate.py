@@ -3,7 +3,7 @@ the number of samples.
 
 One run interleaves all contestants; the figures are medians over ROUNDS of the CPU time of a whole process (one thread:
 what other programs do meanwhile does not count), model loading and image decoding included on every side of seqto.
-onnxruntime's calibrator gets decoded arrays for nothing.
+onnxruntime's calibrator gets decoded arrays for nothing, and what Python's imports take is taken off its time.
 
 SEQTO_CASES_DIR holds the models; ./dev bench calibrate
 """
@@ -22,6 +22,7 @@ from _ratios import Ratios
 ROUNDS = int(os.environ.get("ROUNDS", 3))
 IMAGES = int(os.environ.get("IMAGES", 100))
 SEQTO = os.environ["SEQTO_BINARY"]
+IMPORTS = "onnxruntime's imports"
 
 
 def measure(command):
@@ -43,18 +44,21 @@ def contestants(model, images, preprocess, out):
         "minmax, exact": calibrate,
         **{f"{m}, fast": [*calibrate, "--fast-ranges", "--method", m] for m in ("entropy", "percentile", "mse")},
         **{f"{m}, exact": [*calibrate, "--method", m] for m in ("entropy", "percentile", "mse")},
+        IMPORTS: [sys.executable, "-B", __file__, "--onnxruntime", model, "0"],
         "onnxruntime's minmax": [sys.executable, "-B", __file__, "--onnxruntime", model, str(IMAGES)],
     }
 
 
 def onnxruntime_minmax(model, count):
-    """The calibrator alone; its inputs are the arrays of one decoded batch, again and again."""
+    """The calibrator alone; its inputs are the arrays of one decoded batch, again and again. Of no images: its imports."""
     import numpy as np
     import onnxruntime
 
     sessions_on_one_thread()
     from onnxruntime.quantization import CalibrationMethod, create_calibrator
 
+    if not count:
+        return
     session = onnxruntime.InferenceSession(model)
     shape = [d if isinstance(d, int) else 1 for d in session.get_inputs()[0].shape]
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
@@ -96,13 +100,15 @@ def main():
             for name, command in sides.items():
                 results[name].append(measure(command))
         ratios = Ratios("calibrate", ["mobilenetv2"])
-        plain = statistics.median(r[0] for r in results["plain inference"])
+        medians = {name: [statistics.median(r[k] for r in rows) for k in range(3)] for name, rows in results.items()}
+        imports = medians.pop(IMPORTS)
+        plain = medians["plain inference"][0]
         print(f"{'mobilenetv2, ' + str(IMAGES) + ' images, 1 thread':32} {'CPU s':>8} {'ratio':>6} {'min-max':>8} {'wall s':>8} {'peak MB':>8}")
-        for name, rows in results.items():
-            cpu, wall, peak = (statistics.median(r[k] for r in rows) for k in range(3))
-            kind = name.rsplit(", ")[-1]
-            least = results.get(f"minmax, {kind}")
-            beside = f"{cpu / statistics.median(r[0] for r in least):.2f}" if least else ""
+        for name, (cpu, wall, peak) in medians.items():
+            if name.startswith("onnxruntime's"):
+                cpu, wall = cpu - imports[0], wall - imports[1]
+            least = medians.get(f"minmax, {name.rsplit(', ')[-1]}")
+            beside = f"{cpu / least[0]:.2f}" if least else ""
             if name != "plain inference":
                 ratios.add(f"{name} / plain inference", cpu / plain, "lower")
             print(f"{name:32} {cpu:8.2f} {cpu / plain:6.2f} {beside:>8} {wall:8.2f} {peak:8.0f}")

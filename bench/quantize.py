@@ -1,9 +1,11 @@
 """seqto quantize beside onnxruntime's quantizer, in one run: a graph of 1,000 nodes with given ranges, and dynamic
 quantization of a generated 450 MB model. Wall time of the whole process (and of
 the small one that measures its memory) for ours; for onnxruntime's the call alone,
-without starting Python and importing it. Memory is the peak of the process that quantizes."""
+without starting Python and importing it. Medians of three on both sides. Memory is the peak of the process that quantizes."""
 import json
 import os
+import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from _ratios import Ratios
 
+ROUNDS = 3
 BINARY = os.environ["SEQTO_BINARY"]
 PEAK = os.path.join(os.environ["SEQTO_SOURCE_DIR"], "tests", "testing", "peak.py")
 
@@ -29,9 +32,13 @@ def measured(*words):
 
 
 def theirs(job, *words, script=__file__):
-    """A job of the script in a process of its own; it prints the seconds of the call."""
-    _, peak, output = measured(sys.executable, "-B", script, job, *words)
-    return float(output.split()[-1]), peak
+    """A job of the script in a process of its own, which prints the seconds of the call: medians over rounds of these, of the seconds
+    of the whole process, and of its peak memory. The last word is the file that it writes."""
+    runs = []
+    for _ in range(ROUNDS):
+        pathlib.Path(words[-1]).unlink(missing_ok=True)  # some file systems write the old one's blocks first
+        runs.append(measured(sys.executable, "-B", script, job, *words))
+    return [statistics.median(column) for column in zip(*((float(output.split()[-1]), wall, peak) for wall, peak, output in runs))]
 
 
 def thousand_nodes(path):
@@ -71,7 +78,6 @@ def static_call(model, ranges, output):
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
     from onnxruntime.quantization.registry import QDQRegistry
     from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
-    import pathlib
     data = {t: TensorData(lowest=np.float32(low), highest=np.float32(high))
             for t, (low, high) in json.load(open(ranges)).items()}
     data = TensorsData(CalibrationMethod.MinMax, data)
@@ -99,18 +105,18 @@ def main():
         json.dump({"data": {t: {"lowest": low, "highest": high} for t, (low, high) in ranges.items()}},
                   open(at("ranges.json"), "w"))
         ours = [measured(BINARY, "quantize", at("nodes.onnx"), "--ranges", at("ranges.json"), "--activation-type", "int8", "-o", at("a.onnx"))[0]
-                for _ in range(5)]
-        reference, _ = theirs("static", at("nodes.onnx"), at("pairs.json"), at("b.onnx"))
-        ours = sorted(ours)[2]
+                for _ in range(ROUNDS)]
+        reference, _, _ = theirs("static", at("nodes.onnx"), at("pairs.json"), at("b.onnx"))
+        ours = statistics.median(ours)
         print(f"1,000 nodes, ranges given: seqto {ours:.3f} s, onnxruntime {reference:.1f} s: "
               f"{reference / ours:.0f} x faster (goal 50)")
         ratios.add("1,000 nodes: onnxruntime / seqto", reference / ours, "higher")
 
         big(at("big.onnx"))
         size = os.path.getsize(at("big.onnx"))
-        runs = [measured(BINARY, "quantize", at("big.onnx"), "--mode", "dynamic", "-o", at("c.onnx")) for _ in range(3)]
-        ours, peak, _ = sorted(runs)[1]
-        reference, reference_peak = theirs("dynamic", at("big.onnx"), at("d.onnx"))
+        runs = [measured(BINARY, "quantize", at("big.onnx"), "--mode", "dynamic", "-o", at("c.onnx")) for _ in range(ROUNDS)]
+        ours, peak = (statistics.median(run[k] for run in runs) for k in range(2))
+        reference, _, reference_peak = theirs("dynamic", at("big.onnx"), at("d.onnx"))
         print(f"{size / 1e6:.0f} MB dynamic: seqto {ours:.2f} s, onnxruntime {reference:.1f} s: {reference / ours:.0f} x "
               f"faster (goal 10); peak memory {peak / size:.2f} x the file (goal 1.3), onnxruntime "
               f"{reference_peak / size:.2f} x; files {os.path.getsize(at('c.onnx')) / 1e6:.1f} and "
