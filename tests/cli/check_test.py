@@ -15,6 +15,7 @@ import onnxruntime
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
+from testing.samples import bootstrapped  # noqa: E402
 
 USAGE, INVALID, GATE = 2, 3, 5
 
@@ -86,8 +87,8 @@ class Pair(Folder):
         low, high = figures["mse"]["interval"]
         per_sample = ((a - b)**2).mean(1)
         error = per_sample.std() / np.sqrt(len(x))
-        self.assertAlmostEqual(low, figures["mse"]["value"] - 1.96 * error, delta=0.5 * error)
-        self.assertAlmostEqual(high, figures["mse"]["value"] + 1.96 * error, delta=0.5 * error)
+        for found_end, end in zip((low, high), bootstrapped(per_sample)):
+            self.assertAlmostEqual(found_end, end, delta=0.1 * error)
         sizes = [p.stat().st_size for p in (self.model, models.DIGITS)]
         self.assertEqual(figures["size_bytes"]["value"], sizes[0])
         self.assertAlmostEqual(figures["size_ratio"]["value"], sizes[0] / sizes[1], delta=1e-12)

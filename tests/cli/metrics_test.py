@@ -11,6 +11,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
+from testing.samples import bootstrapped  # noqa: E402
 
 USAGE, INVALID, GATE = 2, 3, 5
 SAMPLES, VALUES = 60, 6
@@ -62,8 +63,8 @@ class Regression(Folder):
         each = np.abs(off).mean(1)
         low, high = found["intervals"]["mae"]
         error = each.std() / np.sqrt(SAMPLES)
-        self.assertAlmostEqual(low, each.mean() - 1.96 * error, delta=0.5 * error)
-        self.assertAlmostEqual(high, each.mean() + 1.96 * error, delta=0.5 * error)
+        for found_end, end in zip((low, high), bootstrapped(each)):
+            self.assertAlmostEqual(found_end, end, delta=0.1 * error)
         low, high = found["intervals"]["rmse"]
         self.assertTrue(low < found["metrics"]["rmse"] < high)
 
