@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 USAGE, INVALID = 2, 3
 SAMPLES = 6
@@ -353,4 +353,4 @@ class Audit(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 LONG = re.compile(r"--[a-z0-9][a-z0-9-]*")
 
@@ -139,4 +139,4 @@ class Completion(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

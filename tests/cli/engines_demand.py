@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from ask_test import BINARY, STUDY, lines, seqto, study  # noqa: E402
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 PARALLEL = """
 while "$SEQTO" ask "$DIR" -q > "$DIR/step.jsonl" && [ -s "$DIR/step.jsonl" ]; do
@@ -107,4 +107,4 @@ class Engines(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 USAGE, INVALID, UNAVAILABLE = 2, 3, 4
 
@@ -415,4 +415,4 @@ class Errors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

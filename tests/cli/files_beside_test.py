@@ -16,7 +16,7 @@ from onnx import TensorProto
 from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 PYTHON = pathlib.Path(__file__).parents[2] / ".deps/venv/bin/python"
 PYTHON = str(PYTHON) if PYTHON.exists() else sys.executable
@@ -181,4 +181,4 @@ class FilesBeside(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

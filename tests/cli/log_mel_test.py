@@ -9,7 +9,7 @@ import numpy as np
 from onnx import helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 RATE, SECONDS, FRAMES = 16000, 5, 300
 
@@ -104,4 +104,4 @@ class LogMel(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 from testing.studies import lines, trials, without_times  # noqa: E402
 
 # Clocks and disks as the tests like them, in front of the system's.
@@ -352,4 +352,4 @@ class Machine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

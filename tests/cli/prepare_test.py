@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", ""))
 
@@ -335,4 +335,4 @@ class Prepare(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -8,7 +8,7 @@ import onnx
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parents[2] / "bench")]
 import _oracle_qnn as qnn  # noqa: E402
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 from testing.models import seqto  # noqa: E402
 
 
@@ -33,4 +33,4 @@ class Htp(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto as T, numpy_helper, parser
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 from testing.models import DIGITS, DIGITS_DATA, seqto  # noqa: E402
 
 WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-x86-vnni", "onnxruntime-cpu-x86-avx2", "onnxruntime-cpu-arm64", "onnxruntime-web-wasm", "openvino-cpu", "tensorrt",
@@ -495,4 +495,4 @@ class Studies(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -15,7 +15,7 @@ import onnxruntime
 from onnx import TensorProto
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 PYTHON = pathlib.Path(__file__).parents[2] / ".deps/venv/bin/python"
 PYTHON = str(PYTHON) if PYTHON.exists() else sys.executable
@@ -260,4 +260,4 @@ class Text(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -19,7 +19,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 import pages  # noqa: E402
 
 SOURCE = pages.SOURCE
@@ -251,4 +251,4 @@ if __name__ == "__main__":
         # Commands need the runtime, and under a sanitizer they take too long; links and flags are the same everywhere.
         if not models.built_with("SEQTO_ONNXRUNTIME:BOOL=OFF") and not models.sanitized():
             add_pages()
-        unittest.main()
+        unit.main()

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import unit  # noqa: E402
 from testing.models import DIGITS, DIGITS_DATA, openvino_libraries, seqto  # noqa: E402
 
 LIBRARIES = openvino_libraries()
@@ -139,4 +140,4 @@ class TwoDevices(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

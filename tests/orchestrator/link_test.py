@@ -14,6 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from testing import unit  # noqa: E402
 from testing.models import BINARY, DIGITS, DIGITS_DATA, seqto  # noqa: E402
 from testing.sshd import Sshd  # noqa: E402
 
@@ -190,4 +191,4 @@ class Adb(Folder):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

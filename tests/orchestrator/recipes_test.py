@@ -15,7 +15,7 @@ import onnx
 from onnx import numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 CASES = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", models.SOURCE / "../shared/cases")).resolve()
 SAMPLES = ["--calibration-samples", 32]
@@ -203,4 +203,4 @@ class RecipesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -15,7 +15,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 
 WINDOW, STATE = 16, 8
 SILERO = pathlib.Path(os.environ.get("SEQTO_CASES_DIR", "")) / "silero_vad"
@@ -188,4 +188,4 @@ class Recurrent(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 from testing.studies import files, lines, trials, without_times  # noqa: E402
 
 
@@ -257,4 +257,4 @@ class Resume(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

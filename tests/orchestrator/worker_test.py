@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models  # noqa: E402
+from testing import models, unit  # noqa: E402
 from testing.processes import children  # noqa: E402
 
 LIBRARY = os.environ.get("SEQTO_MISBEHAVING_ORT_LIBRARY", "")
@@ -133,4 +133,4 @@ class Workers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

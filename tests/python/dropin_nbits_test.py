@@ -22,6 +22,7 @@ import oracle
 import seqto
 import seqto.onnxruntime.quantization.matmul_nbits_quantizer as ours
 from seqto.onnxruntime.quantization import onnx_model, quantize
+from testing import unit
 from testing.weights import awkward
 
 if importlib.util.find_spec("onnx_ir"):
@@ -151,4 +152,4 @@ class Files(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -30,7 +30,7 @@ import operator_deviations
 import operator_graphs
 import operators_test
 import oracle
-from testing import models
+from testing import models, unit
 from testing.samples import Samples
 
 COUNT = int(os.environ.get("SEQTO_DROPIN_COUNT", 40))
@@ -364,4 +364,4 @@ class Calibrated(Pair):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -14,7 +14,7 @@ import onnx
 import onnxruntime
 
 import seqto
-from testing import models
+from testing import models, unit
 from api_test import ARRAYS, MODEL, TYPES, X, Folder
 
 HOW = {"objectives": ["kl", "size"], "calibration_samples": 16, "search_samples": 16, "evaluation_samples": 64,
@@ -442,4 +442,4 @@ class Strategies(Folder):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

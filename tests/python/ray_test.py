@@ -22,6 +22,7 @@ from seqto._child import Child, ChildError
 from seqto._keywords import as_config, from_config
 from seqto._parcels import Store, pack_folder, pieces
 from seqto._shipment import Delivery, shipment
+from testing import unit
 
 FAKE = str(pathlib.Path(__file__).with_name("fake_eval.py"))
 
@@ -250,4 +251,4 @@ class WithRay(Folder):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import package
+from testing import unit
 
 USE = """import typing
 from collections.abc import Callable
@@ -75,4 +76,4 @@ class Types(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()

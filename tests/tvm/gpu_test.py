@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from testing import models, tvm  # noqa: E402
+from testing import models, tvm, unit  # noqa: E402
 
 import numpy as np  # noqa: E402
 
@@ -116,4 +116,4 @@ class Providers(OnGpu):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unit.main()
