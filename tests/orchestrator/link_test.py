@@ -161,6 +161,18 @@ class Adb(Folder):
         self.assertNotIn("copying", reply.stderr)
         self.assertEqual(losses(self.folder / "adb"), losses(self.local))
 
+    def test_a_message_takes_several_samples(self):
+        there, said = self.folder / "listening", self.folder / "said"
+        there.mkdir()
+        (there / "seqto").write_text(f'#!/bin/sh\ntee -a {said} | {BINARY} "$@"\n')
+        (there / "seqto").chmod(0o755)
+        for chunk in (1, 8):
+            said.unlink(missing_ok=True)
+            reply = seqto(*WORDS, "--device", "adb:board", "-o", self.folder / f"chunk{chunk}", "--chunk", chunk, env=self.adb(there))
+            self.assertEqual(reply.returncode, 0, reply.stderr)
+            self.assertEqual(losses(self.folder / f"chunk{chunk}"), losses(self.local))
+            self.assertEqual(b"run_many" in said.read_bytes(), chunk > 1)
+
     def test_a_package_for_another_processor(self):
         """SEQTO_AARCH64_WORKER: seqto for 64-bit ARM; SEQTO_AARCH64_RUNTIME: its ONNX Runtime. QEMU_LD_PREFIX: the system
         for it, with proc/cpuinfo of an ARM processor: of this machine's the runtime makes nothing."""
