@@ -76,7 +76,9 @@ void add_quantizer(Command word, WordFlags& f) {
       .add_option("--exclude,--nodes-to-exclude", f.exclude, "Stay in float: names, globs or op:TYPE")
       .type_name("NAMES")
       .delimiter(',');
-  word.under("Input").add_flag("--prepare", f.prepare, "Prepare the model first, see `seqto prepare`").in_detail();
+  word.under("Input")
+      .add_flag("--prepare", f.prepare, "Shapes and constants first, as `seqto prepare --skip-optimization`")
+      .in_detail();
 }
 
 }  // namespace seqto::cli
