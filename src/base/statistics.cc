@@ -1,6 +1,7 @@
 #include "base/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <numeric>
@@ -99,6 +100,31 @@ std::vector<Interval> bootstrap_means(std::span<const std::vector<double>> colum
 Interval bootstrap_mean(std::span<const double> values, const Blocks& blocks) {
   const std::vector<double> column(values.begin(), values.end());
   return bootstrap_means(std::span(&column, 1), blocks)[0];
+}
+
+double most_of(int64_t count, int64_t samples) {
+  if (count >= samples) return 1;
+  const auto n = static_cast<double>(samples);
+  // The probability of so few is 2.5 % at the end.
+  const auto probability = [&](double share) {
+    double sum = 0;
+    for (int64_t k = 0; k <= count; ++k)
+      sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - static_cast<double>(k) + 1) +
+                      static_cast<double>(k) * std::log(share) + (n - static_cast<double>(k)) * std::log1p(-share));
+    return sum;
+  };
+  if (count == 0) return 1 - std::pow(0.025, 1 / n);
+  double low = static_cast<double>(count) / n, high = 1;
+  constexpr int kHalvings = 50;
+  for (int i = 0; i < kHalvings; ++i) (probability((low + high) / 2) > 0.025 ? low : high) = (low + high) / 2;
+  return low;
+}
+
+double expansion(int64_t values) {
+  constexpr std::array kStudent{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};  // 97.5 %, 1 to 9
+  const double freedom = std::max(1.0, static_cast<double>(values) - 1);
+  const double student = freedom <= kStudent.size() ? kStudent[static_cast<size_t>(freedom) - 1] : 1.96 + 2.4 / freedom;
+  return std::sqrt((freedom + 1) / freedom) * student / 1.96;
 }
 
 double mcnemar(int64_t first, int64_t second) {

@@ -58,7 +58,11 @@ Descriptor out_of_the_way(Descriptor d) {
   return Descriptor(::fcntl(d.get(), F_DUPFD_CLOEXEC, 3));
 }
 
+// Where a parent ignores SIGCHLD nobody learns how a child ended.
+constexpr int kUnknown = -1;
+
 std::string words(int status) {
+  if (status == kUnknown) return "ended in a way that the system does not tell where SIGCHLD is ignored";
   if (WIFSIGNALED(status))
     return fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
@@ -99,7 +103,8 @@ Subprocess::~Subprocess() {
 
 bool Subprocess::running() {
   const pid_t found = ended_ ? 0 : ::waitpid(pid_, &status_, WNOHANG);
-  if (found == pid_ || (found < 0 && errno == ECHILD)) ended_ = true;
+  if (found < 0 && errno == ECHILD) status_ = kUnknown;
+  if (found == pid_ || status_ == kUnknown) ended_ = true;
   return !ended_;
 }
 
@@ -119,12 +124,16 @@ void Subprocess::kill() {
 }
 
 std::string Subprocess::wait() {
-  while (!ended_) ended_ = ::waitpid(pid_, &status_, 0) == pid_ || errno == ECHILD;
+  while (!ended_) {
+    const pid_t found = ::waitpid(pid_, &status_, 0);
+    if (found < 0 && errno == ECHILD) status_ = kUnknown;
+    ended_ = found == pid_ || status_ == kUnknown;
+  }
   return words(status_);
 }
 
 bool Subprocess::was_killed() const {
-  if (!ended_ || !WIFSIGNALED(status_)) return false;
+  if (!ended_ || status_ == kUnknown || !WIFSIGNALED(status_)) return false;
   const int number = WTERMSIG(status_);
   return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }

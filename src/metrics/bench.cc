@@ -170,13 +170,9 @@ struct Estimate {
   Interval interval;
 };
 
-// The quantile of a bootstrap that leaves 2.5 % out when only `n` values were drawn from: the plain one is too narrow
-// then. Expanded percentiles, Hesterberg, What Teachers Should Know About the Bootstrap (2015), section 5.2.
+// The quantile of a bootstrap that leaves 2.5 % out when only `n` values were drawn from: the plain one is too narrow.
 double expanded_quantile(size_t n) {
-  constexpr std::array kStudent{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};  // 97.5 %, 1 to 9
-  const double freedom = std::max(1.0, static_cast<double>(n) - 1);
-  const double student = freedom <= kStudent.size() ? kStudent[static_cast<size_t>(freedom) - 1] : 1.96 + 2.4 / freedom;
-  return 0.5 * std::erfc(std::sqrt((freedom + 1) / freedom) * student / std::sqrt(2.0));
+  return 0.5 * std::erfc(1.96 * expansion(static_cast<int64_t>(n)) / std::sqrt(2.0));
 }
 
 Estimate estimate(const RoundTimes& launches) {
@@ -228,6 +224,8 @@ BenchComparison compare_times(const RoundTimes& first, const RoundTimes& other, 
   c.ratio_interval = {std::exp(ratio.interval.low), std::exp(ratio.interval.high)};
   c.difference_ns = difference.value;
   c.difference_interval = difference.interval;
+  constexpr size_t kFewest = 4;  // rounds of one launch: of fewer resamples tell nothing
+  if (first.size() == 1 && first[0].size() < kFewest) return c;
   if (c.ratio_interval.low > 1 && c.ratio > 1 + margin) c.speed = Speed::kSlower;
   if (c.ratio_interval.high < 1 && c.ratio < 1 - margin) c.speed = Speed::kFaster;
   return c;

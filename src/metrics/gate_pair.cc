@@ -93,7 +93,9 @@ void add_latency(Measured& measured, const BenchResult& result) {
   const BenchComparison& c = result.comparisons.at(0);
   const auto p50 = static_cast<double>(second.p50_ns), base = static_cast<double>(first.p50_ns);
   measured.figures["latency_ratio"] = {c.ratio, c.ratio_interval};
-  measured.figures["latency_ns"] = {p50, Interval{base * c.ratio_interval.low, base * c.ratio_interval.high}};
+  // By the paired rounds, around what is told.
+  measured.figures["latency_ns"] = {
+      p50, Interval{std::min(p50, base * c.ratio_interval.low), std::max(p50, base * c.ratio_interval.high)}};
 }
 
 }  // namespace seqto

@@ -57,8 +57,14 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
     add(name, value, {}, higher);
     if (!baseline.metrics.contains(name)) continue;
     const Measurement *worse = higher ? &baseline : &measurement, *better = higher ? &measurement : &baseline;
-    add(name + "_drop", drop(measurement, baseline, name), paired_difference(*worse, *better, name));
+    const double lost = drop(measurement, baseline, name);
+    std::optional<Interval> interval = paired_difference(*worse, *better, name);
+    if (&measurement != &baseline) interval = internal::trusted_interval(measurement, name, lost, interval);
+    add(name + "_drop", lost, interval);
   }
+  if (const auto changed = figures.find("top1_disagreement"); changed != figures.end() && &measurement != &baseline)
+    changed->second.interval =
+        internal::trusted_interval(measurement, changed->first, changed->second.value, changed->second.interval);
   return figures;
 }
 

@@ -130,6 +130,7 @@ std::optional<Interval> paired_difference(const Measurement& a, const Measuremen
 }
 
 std::optional<double> mcnemar(const Measurement& a, const Measurement& b) {
+  if (!a.blocks.empty()) return {};  // samples that are alike are no pairs of their own
   const auto x = a.samples.find("top1"), y = b.samples.find("top1");
   if (x == a.samples.end() || y == b.samples.end() || x->second.size() != y->second.size()) return {};
   int64_t only_a = 0, only_b = 0;

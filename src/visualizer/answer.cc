@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "data/select.h"
+#include "metrics/limits.h"
 #include "seqto/report.h"
 #include "seqto/task.h"
 #include "visualizer/format.h"
@@ -63,12 +64,18 @@ int64_t samples_in_all(const StudyHeader& header, int64_t judged) {
   return std::max(header.calibration_samples, asked) + std::max(header.search_samples, search) + judged;
 }
 
+// As few digits as tell it from 0.
+std::string tolerance(const Summary& summary) {
+  return summary.tolerance < 0.001 ? fmt::format("{:.2g} %", 100 * summary.tolerance)
+                                   : internal::format_percent(summary.tolerance);
+}
+
 // Where even a candidate that changes nothing could not be told to be as good: what to type.
 std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   constexpr double kMostTolerance = 0.1;  // beyond it nobody would call a model as good
-  const int64_t samples = internal::counted_samples(point, summary.judged_by);
-  const int64_t independent = internal::independent_samples(point, summary.judged_by);
-  const double share = samples > 0 ? internal::changed_share(point, summary.judged_by) : 1;
+  const int64_t samples = internal::counted_samples(*point.trial.measurement, summary.judged_by);
+  const int64_t independent = internal::independent_samples(*point.trial.measurement, summary.judged_by);
+  const double share = samples > 0 ? internal::changed_share(*point.trial.measurement, summary.judged_by) : 1;
   const int64_t needed = internal::samples_for(summary.tolerance / share);
   if (summary.as_good_as_float || !summary.limits.empty() || samples == 0 || independent >= needed) return "";
   const auto changed = internal::judged_interval(point, summary.judged_by);
@@ -83,7 +90,7 @@ std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
                                                 : fmt::format("{} {} or more", by, needed);
   const double possible = std::ceil(1000 * changed->high) / 1000;
   return fmt::format(" {} samples{} cannot show {}: give {}, with another --output{}.", samples, alike,
-                     internal::format_percent(summary.tolerance), more,
+                     tolerance(summary), more,
                      possible > kMostTolerance ? "" : fmt::format(", or --tolerance {:.2g}%", 100 * possible));
 }
 
@@ -124,8 +131,7 @@ std::string answer(const Summary& summary) {
   std::string first = "Use " + name;
   if (!met) first = "No candidate meets the limits; the nearest is " + name;
   else if (summary.limits.empty() && !summary.as_good_as_float)
-    first = fmt::format("No candidate is surely within {} of float; the nearest is {}",
-                        internal::format_percent(summary.tolerance), name);
+    first = fmt::format("No candidate is surely within {} of float; the nearest is {}", tolerance(summary), name);
   return fmt::format("{}: {}.{}", first, fmt::join(parts, ", "), too_few_samples(summary, *point));
 }
 

@@ -32,6 +32,7 @@ std::string smaller(const SummaryPoint& point, const SummaryPoint& than) {
   if (!measured(&than) || point.trial.id == than.trial.id) return "";
   const double ratio = static_cast<double>(than.trial.measurement->size_bytes) /
                        static_cast<double>(point.trial.measurement->size_bytes);
+  if (std::abs(ratio - 1) < kSame) return "of the same size";
   return fmt::format("{:.1f} x {}", ratio < 1 ? 1 / ratio : ratio, ratio < 1 ? "larger" : "smaller");
 }
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_set>
 
 #include "base/json.h"
+#include "metrics/limits.h"
 #include "seqto/task.h"
 #include "visualizer/format.h"
 
@@ -119,48 +119,13 @@ std::optional<Interval> loss_interval(const SummaryPoint& point, const std::stri
   return found == intervals.end() ? std::nullopt : std::optional(found->second);
 }
 
-double most_of_none(int64_t samples) { return 1 - std::pow(0.025, 1 / static_cast<double>(samples)); }
-
 int64_t samples_for(double share) {
   return share > 0 && share < 1 ? static_cast<int64_t>(std::ceil(std::log(0.025) / std::log1p(-share))) : 0;
 }
 
-int64_t counted_samples(const SummaryPoint& point, const std::string& figure) {
-  if (!point.trial.measurement) return 0;
-  const Measurement& m = *point.trial.measurement;
-  const bool is_share = is_task_metric(figure)
-                            ? figure == "f1" || figure == "top1" || figure == "top5" || figure == "accuracy"
-                            : figure == "top1_disagreement";
-  const auto samples = m.samples.find(figure == "f1" ? "top1" : figure);
-  return is_share && samples != m.samples.end() ? std::ssize(samples->second) : 0;
-}
-
-int64_t independent_samples(const SummaryPoint& point, const std::string& figure) {
-  const int64_t samples = counted_samples(point, figure);
-  if (samples == 0 || std::ssize(point.trial.measurement->blocks) != samples) return samples;
-  const Blocks& blocks = point.trial.measurement->blocks;
-  return std::ssize(std::set<int64_t>(blocks.begin(), blocks.end()));
-}
-
-double changed_share(const SummaryPoint& point, const std::string& figure) {
-  const Measurement& m = *point.trial.measurement;
-  const auto samples = m.samples.find(figure);
-  if (figure != "top1_disagreement" || samples == m.samples.end() || !m.kl_rows) return 1;
-  double sum = 0, count = 0;
-  for (const double share : samples->second)
-    if (share > 0) sum += share, ++count;
-  if (count > 0) return sum / count;
-  return 1 / static_cast<double>(m.kl_rows->width * std::max<int64_t>(1, std::ssize(m.kl_rows->by_position)));
-}
-
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure) {
-  const auto interval = loss_interval(point, figure);
-  const int64_t samples = independent_samples(point, figure);
-  const double value = loss_of(point, figure);
-  if (samples == 0 || std::isnan(value)) return interval;
-  Interval judged = interval.value_or(Interval{value, value});
-  if (judged.high >= 0) judged.high = std::max(judged.high, most_of_none(samples) * changed_share(point, figure));
-  return judged;
+  if (!point.trial.measurement) return {};
+  return trusted_interval(*point.trial.measurement, figure, loss_of(point, figure), loss_interval(point, figure));
 }
 
 bool is_doubtful(const Latency& latency, const Latency& of_float) {

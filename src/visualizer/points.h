@@ -39,21 +39,10 @@ std::string worst_output_text(const Measurement& measurement);
 double loss_of(const SummaryPoint& point, const std::string& name);
 std::optional<Interval> loss_interval(const SummaryPoint& point, const std::string& name);
 
-// How far a figure that candidates are judged by can be trusted. Resamples of samples of which few or none changed know
-// too little spread. Even none of so many leaves it possible that most_of_none() of them change, each by
-// changed_share(): no upper end is below that, but where all of the interval is better than float.
+// How far a figure that candidates are judged by can be trusted: trusted_interval().
 std::optional<Interval> judged_interval(const SummaryPoint& point, const std::string& figure);
-// The upper end of the exact 95 % interval of a share (Clopper and Pearson 1934) that no sample showed.
-double most_of_none(int64_t samples);
-// How many samples are needed for it to be at most `share`.
+// How many samples, none of which changed, show that at most `share` do.
 int64_t samples_for(double share);
-// Whether the figure is a share of the samples, and of how many; 0: it is not.
-int64_t counted_samples(const SummaryPoint& point, const std::string& figure);
-// Of these as many as are not alike: windows of one recording count once for each block that resamples draw.
-int64_t independent_samples(const SummaryPoint& point, const std::string& figure);
-// How much of a sample's answer changes where it does: of one class all, of a text's positions the mean share of them;
-// where no text changed, one position.
-double changed_share(const SummaryPoint& point, const std::string& figure);
 
 // Whether one of the two seems to be faster, and the runs do not tell.
 bool is_doubtful(const Latency& latency, const Latency& of_float);

@@ -31,6 +31,20 @@ TEST(Quantile, InterpolatesAsNumpy) {
   EXPECT_DOUBLE_EQ(quantile({7}, 0.9), 7);
 }
 
+// scipy.stats.beta.ppf(0.975, count + 1, samples - count)
+TEST(MostOf, IsClopperAndPearsons) {
+  EXPECT_NEAR(most_of(0, 400), 0.00917980458366526, 1e-12);
+  EXPECT_NEAR(most_of(1, 400), 0.013849769962013272, 1e-12);
+  EXPECT_NEAR(most_of(2, 500), 0.014374078562200309, 1e-12);
+  EXPECT_NEAR(most_of(50, 100), 0.601678870496699, 1e-12);
+  EXPECT_EQ(most_of(10, 10), 1);
+}
+
+TEST(Expansion, IsStudentsOverTheNormals) {
+  EXPECT_NEAR(expansion(2), std::sqrt(2.0) * 12.706 / 1.96, 1e-12);
+  EXPECT_NEAR(expansion(1000), 1, 0.003);
+}
+
 TEST(Statistics, BootstrapIntervalCoversTheMean) {
   // Skewed, as losses are: the mean is 1.
   std::mt19937_64 engine(7);

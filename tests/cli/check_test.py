@@ -72,6 +72,15 @@ class Pair(Folder):
         self.assertEqual(code, 0, said)
         self.assertEqual(found["figures"]["kl"]["value"], 0)
 
+    def test_none_of_few_is_not_sure(self):
+        few = self.dir / "few.npz"
+        np.savez(few, x=np.load(models.DIGITS_DATA)["x"][:16])
+        words = (models.DIGITS, "--reference", models.DIGITS, "--data", few, "--no-latency", "--max-loss", "top1_disagreement=0.1")
+        code, found, said = check(*words)
+        self.assertEqual(code, 0, said)
+        self.assertAlmostEqual(found["figures"]["top1_disagreement"]["interval"][1], 1 - 0.025 ** (1 / 16), delta=1e-9)
+        self.assertEqual(check(*words, "--confident")[0], GATE)
+
     def test_figures_are_numpys(self):
         code, found, said = check(*self.words, "--max-loss", 100)
         self.assertEqual(code, 0, said)

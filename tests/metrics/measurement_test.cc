@@ -156,6 +156,9 @@ TEST(PairedDifference, McNemarCountsWhereOneAloneIsRight) {
   EXPECT_NEAR(*mcnemar(a, b), 0.021484375, 1e-12);
   EXPECT_DOUBLE_EQ(*mcnemar(a, a), 1);
   EXPECT_FALSE(mcnemar(a, Measurement{}));
+  Measurement windows = a;
+  windows.blocks.assign(a.samples.at("top1").size(), 0);
+  EXPECT_FALSE(mcnemar(windows, b)) << "windows of one recording are no pairs of their own";
 }
 
 TEST(TrialJson, KeepsPartStepIntervalsAndSamples) {

@@ -41,6 +41,38 @@ TEST(Recommend, SelectedIsTheCheapestThatIsAsGoodAsFloat) {
   EXPECT_TRUE(answer(none).starts_with("No candidate is surely within 0.1 % of float; the nearest is candidate 3:"));
 }
 
+// A bootstrap of one changed sample among 400 ends at 0.9 %, the exact interval at 1.4 %.
+TEST(Recommend, FewChangedSamplesLeaveMorePossibleThanABootstrapSays) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 100, 0.0025, {0, 0.009}),
+                            changing("none", 300, 100, 0, {0, 0})};
+  for (const size_t i : {1, 2}) {
+    auto& changed = trials[i].measurement->samples["top1_disagreement"];
+    changed.assign(400, 0);
+    if (i == 1) changed[7] = 1;
+  }
+  const Summary summary = summary_of("few changed", trials, {{"kl", "size"}});
+  EXPECT_EQ(summary.selected, "none");
+  EXPECT_NEAR(summary.front[0].trial.measurement->intervals.at("top1_disagreement").high, 0.01385, 1e-5)
+      << "as summary.json has it, for check --confident";
+  EXPECT_NEAR(summary.front[1].trial.measurement->intervals.at("top1_disagreement").high, 0.00918, 1e-5);
+}
+
+// The spread of an error on one sample is unknown, on two nearly.
+TEST(Recommend, ErrorsOfFewSamplesAreNotSure) {
+  std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), timed_trial("full", 250, 0.1, 100)};
+  const auto as_good = [&](int64_t count) {
+    for (Trial& t : trials) {
+      const double found = t.id == "float" ? 0 : 0.004;
+      t.measurement->losses.nmse = found;
+      t.measurement->samples["nmse"].assign(static_cast<size_t>(count), found);
+      t.measurement->intervals["nmse"] = {0.9 * found, 1.1 * found};
+    }
+    return summary_of("few samples", trials, {{"nmse", "size"}}).as_good_as_float;
+  };
+  EXPECT_FALSE(as_good(1));
+  EXPECT_TRUE(as_good(40));
+}
+
 // Too few samples to show that no class changes, of outputs among which classes are the least.
 TEST(Recommend, AnErrorWithinTheToleranceIsSmallEnough) {
   std::vector<Trial> trials{timed_trial("float", 1000, 0, 100), changing("full", 250, 100, 0, {0, 0.04}),

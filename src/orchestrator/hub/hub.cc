@@ -65,6 +65,12 @@ fs::path with_suffix(fs::path path, const char* suffix) { return path += suffix;
 void ensure(const HubFile& file, const fs::path& place, const HubOptions& options, const Env& env) {
   if (fs::exists(place)) {
     if (sha256_file(place) == file.sha256) return;
+    if (options.offline)
+      throw Error(
+          Code::kUnavailable,
+          fmt::format("[hub] {} is damaged in the cache {}; with --offline it was expected whole; fetch it once "
+                      "without",
+                      file.path, options.cache.string()));
     env.log(LogLevel::kWarning, fmt::format("{} is damaged in the cache; it is fetched again", place.string()));
     fs::remove(place);
   }

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "metrics/decode_speed.h"
+#include "metrics/limits.h"
 #include "orchestrator/study/name_points.h"
 #include "orchestrator/study/recommend.h"
 #include "seqto/error.h"
@@ -63,6 +64,11 @@ struct Pointer {
 
   SummaryPoint operator()(const Trial& trial) const {
     SummaryPoint p{.trial = trial};
+    if (auto& m = p.trial.measurement; m && trial.id != "float") {
+      const auto changed = m->intervals.find("top1_disagreement");
+      if (changed != m->intervals.end())
+        changed->second = *trusted_interval(*m, changed->first, m->losses.top1_disagreement, changed->second);
+    }
     if (trial.measurement && full_size < float_size)
       p.size_reduction_kept =
           (float_size - static_cast<double>(trial.measurement->size_bytes)) / (float_size - full_size);
@@ -107,7 +113,8 @@ void compare_with_float(DeviceFront& d) {
     const bool lower = baseline->lower_is_better.contains(name);
     for (size_t i = 0; i < listed.size(); ++i)
       if (const auto found = listed[i]->drops.find(name); found != listed[i]->drops.end())
-        found->second.interval = lower ? figure.difference(i + 1, 0) : figure.difference(0, i + 1);
+        found->second.interval = trusted_interval(*listed[i]->trial.measurement, name, found->second.value,
+                                                  lower ? figure.difference(i + 1, 0) : figure.difference(0, i + 1));
   }
 }
 

@@ -198,7 +198,8 @@ std::vector<std::vector<int64_t>> times_in_turn(std::span<const std::unique_ptr<
   std::vector<std::vector<int64_t>> times(sessions.size());
   for (int64_t round = 0; goes_on(round); ++round) {
     const std::vector<Tensor> given = inputs(round);
-    for (size_t i = 0; i < sessions.size(); ++i) {
+    for (size_t turn = 0; turn < sessions.size(); ++turn) {
+      const size_t i = round % 2 == 0 ? turn : sessions.size() - 1 - turn;  // what drifts meets all alike
       const int64_t ns = sessions[i]->time(given, 2).back();
       if (round > 0) times[i].push_back(ns);
     }

@@ -20,10 +20,10 @@ namespace seqto::internal {
 
 using BlobFolders = std::vector<std::filesystem::path>;
 
-// Writes a blob into the first folder that has room, under a temporary name, then renames it. False when none has room.
-// Throws Error{kUnavailable} where writing fails for another reason. `kLasting`: whole, or not there, after a power
-// cut.
+// kLasting: whole, or not there, after a power cut.
 enum class BlobLife { kRun, kLasting };
+// Writes a blob into the first folder that has room, under a temporary name, then renames it. False when none has room.
+// Throws Error{kUnavailable} where writing fails for another reason.
 bool write_blob(const BlobFolders& folders, const std::string& name, std::span<const std::byte> bytes,
                 BlobLife life = BlobLife::kRun);
 // What to throw where it is false and no candidate is to blame: the run ends, and goes on when there is room.

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "search/strategies/strategies.h"
+
 namespace seqto::internal {
 
 Archive::Archive(const SearchSpace& space, const StrategyOptions& options)
@@ -52,7 +54,7 @@ std::optional<Assignment> Archive::read(const Plan& plan) const {
 void Archive::update(const Study& study) {
   for (; seen_ < study.trials().size(); ++seen_) {
     const Trial& trial = study.trials()[seen_];
-    if (trial.part != Part::kEvaluation) ++evaluations_;
+    if (trial.part != Part::kEvaluation && trial.step != kBoundStep) ++evaluations_;
     if (trial.id == "published" || trial.id == "float") continue;  // made with other options, or the reference itself
     std::optional<Assignment> assignment = read(trial.plan);
     if (!assignment) continue;

@@ -45,8 +45,6 @@ class Chain : public Strategy {
   }
 
  private:
-  static constexpr const char* kBoundStep = "bound";
-
   // With latency the plans that matter differ by little: all samples are worth their time there.
   bool races() const { return options_.racing && !archive_.by_latency(); }
 

@@ -60,6 +60,7 @@ StrategyTraits traits_of(const std::string& strategy);  // of one of the caller'
 // Proposal::step, where something else asks for it.
 inline constexpr const char* kUniformStep = "uniform";  // a scheme everywhere
 inline constexpr const char* kOneInStep = "one-in";     // one group, all others in float
+inline constexpr const char* kBoundStep = "bound";      // what fills a bound of the size: on top of the evaluations
 inline constexpr const char* kChainStep = "chain";
 inline constexpr const char* kSwapStep = "swap";
 
