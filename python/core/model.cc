@@ -36,6 +36,18 @@ nb::object to_onnx(const Model& model) {
   return nb::module_::import_("onnx").attr("load_from_string")(bytes_of(model));
 }
 
+bool are_equal(const Model& a, const Model& b) {
+  require_as_loaded(a);
+  require_as_loaded(b);
+  return equal(a, b);
+}
+
+// Shapes may follow from values of constants.
+std::vector<Layer> layers_of(const Model& model) {
+  require_as_loaded(model);
+  return layers(infer_shapes(model));
+}
+
 nb::object initializer(const Model& model, const std::string& name) {
   require_as_loaded(model);
   const Tensor* tensor = model.graph.initializer(name);
@@ -83,8 +95,7 @@ void bind_models(nb::module_& m) {
       .def_prop_ro("outputs", [](const Model& model) { return model.graph.outputs; })
       .def_prop_ro("size_bytes", &serialized_size, "of its file")
       .def_ro("external_files", &Model::external_files, "where weights are that its file does not hold")
-      .def(
-          "layers", [](const Model& model) { return layers(infer_shapes(model)); }, "Every node, in graph order.")
+      .def("layers", &layers_of, "Every node, in graph order.")
       .def("initializer", &initializer, nb::arg("name"), nb::sig("def initializer(self, name: str) -> numpy.ndarray"),
            "The values of a weight, shared and read-only. KeyError where there is none of that name.")
       .def("save", &save_as_loaded, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
@@ -92,9 +103,8 @@ void bind_models(nb::module_& m) {
       .def("to_onnx", &to_onnx, nb::sig("def to_onnx(self) -> typing.Any"),
            "An onnx.ModelProto; needs the package onnx.")
       .def("__bytes__", &bytes_of)
-      .def(
-          "__eq__", [](const Model& a, const Model& b) { return equal(a, b); }, nb::arg("other"),
-          nb::sig("def __eq__(self, other: object, /) -> bool"), nb::is_operator())
+      .def("__eq__", &are_equal, nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"),
+           nb::is_operator())
       .def(
           "__hash__",
           [](const Model&) -> int64_t {
@@ -103,8 +113,8 @@ void bind_models(nb::module_& m) {
           nb::sig("def __hash__(self) -> typing.NoReturn"))
       .def("__repr__", &describe);
   m.def("load", &model_of, nb::arg("model"), nb::sig((std::string("def load(model: ") + kModel + ") -> Model").c_str()),
-        "Reads a model: a path, the bytes of a ModelProto, or an onnx.ModelProto. Weights of a file are mapped, not "
-        "read.");
+        "Reads a model: a path, the bytes of a ModelProto, or an onnx.ModelProto. Big weights of a file are mapped, "
+        "not read.");
 }
 
 // --- plans

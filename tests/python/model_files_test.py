@@ -25,7 +25,8 @@ class Rewritten(Folder):
         for verb in (lambda: seqto.calibrate(model, X), lambda: seqto.quantize(model, X), lambda: seqto.bench(model),
                      lambda: model.save(self.dir / "copy.onnx"), lambda: bytes(model), lambda: model.to_onnx(),
                      lambda: model.initializer("stem_weight"), lambda: quantizer.quantize(plan), lambda: quantizer.encode(plan),
-                     lambda: made.save(self.dir / "copy.onnx"), lambda: seqto.validate(MODEL, made.model, X)):
+                     lambda: made.save(self.dir / "copy.onnx"), lambda: seqto.validate(MODEL, made.model, X), lambda: model.layers(),
+                     lambda: model == seqto.load(MODEL), lambda: seqto.load(MODEL) == model):
             with self.assertRaisesRegex(seqto.Error, r"model\.onnx found written again .*; load the model again") as raised:
                 verb()
             self.assertEqual(raised.exception.code, seqto.Code.invalid_input)
