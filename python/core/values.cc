@@ -102,7 +102,7 @@ struct Source {
   }
 };
 
-// By the values of their tensors, which models made of them share. Guarded by the interpreter's lock.
+// By the mapped values of their tensors, which models made of them share. Guarded by the interpreter's lock.
 using Sources = std::map<std::weak_ptr<const void>, std::shared_ptr<const std::vector<Source>>, std::owner_less<>>;
 Sources& sources() {
   static Sources all;
@@ -117,12 +117,17 @@ void for_each_tensor(const Model& model, F&& take) {
       if (const auto* tensor = std::get_if<Tensor>(&a.value)) take(*tensor);
 }
 
+// What is mapped is owned as MappedValues; what is on the heap outlives its file.
+bool is_mapped(const Tensor& tensor) {
+  return std::get_deleter<std::default_delete<const internal::MappedValues>>(tensor.lifetime().lock()) != nullptr;
+}
+
 void remember(const Model& model, const std::filesystem::path& path) {
   auto files = std::make_shared<std::vector<Source>>(1, Source(path));
   for (const std::filesystem::path& file : model.external_files) files->emplace_back(file);
   std::erase_if(sources(), [](const auto& entry) { return entry.first.expired(); });
   for_each_tensor(model, [&](const Tensor& tensor) {
-    if (const auto values = tensor.lifetime(); !values.expired()) sources().insert_or_assign(values, files);
+    if (is_mapped(tensor)) sources().insert_or_assign(tensor.lifetime(), files);
   });
 }
 

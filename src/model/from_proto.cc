@@ -90,7 +90,8 @@ Tensor typed_data(const onnx::TensorProto& t, DataType type, std::vector<int64_t
 
 Tensor in_file(DataType type, std::vector<int64_t> dims, std::shared_ptr<const MappedFile> file,
                std::span<const std::byte> bytes) {
-  return Tensor::in_file(type, std::move(dims), std::make_shared<const MappedValues>(std::move(file), bytes), bytes);
+  // Not make_shared(): the deleter tells whoever has only the lifetime() of a tensor that its values are mapped.
+  return Tensor::in_file(type, std::move(dims), std::make_unique<const MappedValues>(std::move(file), bytes), bytes);
 }
 
 size_t bytes_of_entry(const onnx::TensorProto& t, const onnx::StringStringEntryProto& entry) {

@@ -33,6 +33,21 @@ class Rewritten(Folder):
         shutil.copy(MODEL, path)
         seqto.calibrate(seqto.load(path), X)
 
+    def test_values_on_the_heap_outlive_their_file(self):
+        path = self.dir / "model.onnx"
+        constant = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(np.ones((64, 64), np.float32)))
+        bias = numpy_helper.from_array(np.arange(64, dtype=np.float32), "b")
+        value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64])
+        nodes = [constant, helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [value("x")], [value("y")], [bias])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        model, same, before = seqto.load(path), seqto.load(path.read_bytes()), bytes(seqto.load(path))
+        os.truncate(path, 10)
+        self.assertEqual(bytes(model), before)
+        self.assertEqual(model, same)
+        np.testing.assert_array_equal(model.initializer("b"), numpy_helper.to_array(bias))
+        self.assertEqual(bytes(seqto.quantize(model, mode="weights").model), bytes(seqto.quantize(same, mode="weights").model))
+
     def test_weights_beside_the_file(self):
         path = self.dir / "model.onnx"
         onnx.save(onnx.load(MODEL), path, save_as_external_data=True, location="weights", size_threshold=0)
@@ -47,10 +62,11 @@ class Rewritten(Folder):
         constant = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(np.ones((64, 4), np.float32)))
         value = lambda name, columns: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, columns])
         graph = helper.make_graph([constant, helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [value("x", 64)], [value("y", 4)])
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path,
+                  save_as_external_data=True, location="weights", size_threshold=0, convert_attribute=True)
         model = seqto.load(path)
-        os.truncate(path, 10)
-        with self.assertRaisesRegex(seqto.Error, "found written again"):
+        os.truncate(self.dir / "weights", 10)
+        with self.assertRaisesRegex(seqto.Error, "weights found written again"):
             seqto.quantize(model, mode="weights")
 
     def test_another_file_in_its_place_changes_nothing(self):
