@@ -54,7 +54,7 @@ class Proposers : public ::testing::Test {
   std::vector<Plan> random(size_t count) const {
     const Assignments assignments(problem_.space());
     std::vector<Plan> plans;
-    for (const Assignment& assignment : random_plans(assignments, count, 3))
+    for (const Assignment& assignment : distinct_plans(assignments, count, 3))
       plans.push_back(assignments.plan(assignment));
     return plans;
   }

@@ -1,4 +1,8 @@
 #include "base/random.h"
+
+#include <set>
+#include <utility>
+
 #include "search/strategies/replay.h"
 #include "search/strategies/strategies.h"
 
@@ -13,7 +17,7 @@ class Random : public Replay {
 
  private:
   bool races() const override { return options_.racing; }
-  void search() override { losses(random_plans(assignments_, static_cast<size_t>(budget()), options_.seed)); }
+  void search() override { losses(distinct_plans(assignments_, static_cast<size_t>(budget()), options_.seed)); }
 };
 
 }  // namespace
@@ -29,6 +33,15 @@ std::vector<Assignment> internal::random_plans(const Assignments& assignments, s
       if (below(kFine, engine) < share) plan[g] = 1 + static_cast<int>(below(assignments.choices(g) - 1, engine));
     plans.push_back(std::move(plan));
   }
+  return plans;
+}
+
+std::vector<Assignment> internal::distinct_plans(const Assignments& assignments, size_t count, uint64_t seed) {
+  constexpr size_t kDraws = 4;
+  std::set<Assignment> drawn{assignments.all_float()};
+  std::vector<Assignment> plans;
+  for (Assignment& plan : random_plans(assignments, kDraws * count, seed))
+    if (plans.size() < count && drawn.insert(plan).second) plans.push_back(std::move(plan));
   return plans;
 }
 

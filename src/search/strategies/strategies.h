@@ -66,6 +66,8 @@ inline constexpr const char* kSwapStep = "swap";
 
 // Each with a share of its own, 0 to 1, of the groups that are not float32; those take each of their choices alike.
 std::vector<Assignment> random_plans(const Assignments& assignments, size_t count, uint64_t seed);
+// None twice, nor float; fewer where the space has few.
+std::vector<Assignment> distinct_plans(const Assignments& assignments, size_t count, uint64_t seed);
 
 }  // namespace internal
 }  // namespace seqto
