@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "search/strategies/strategies.h"
+#include "seqto/search.h"
+
 namespace seqto {
 namespace {
 
@@ -70,6 +73,36 @@ class ExpectedLosses : public ::testing::Test {
   fs::path folder_;
   SearchSpace space_;
 };
+
+// The report shows KL beside KL, also where the search steadies it by what samples lose together.
+TEST_F(ExpectedLosses, WhatIfTellsTheLossItself) {
+  Assignments assignments(space_);
+  const Study plain = measured(assignments, true);
+  Study study = Study::open(folder_ / "steady.jsonl", plain.header());
+  for (Trial t : plain.trials()) {
+    t.measurement->pooled_kl = 100 * t.measurement->losses.kl;
+    study.append(std::move(t));
+  }
+  space_.latency_of = [this](const Plan& plan) { return static_cast<double>(space_.size_of(plan)); };
+  const auto first = [&](const std::vector<std::string>& objectives) {
+    return what_if(space_, {.objectives = objectives}, study).groups.at(0).choices.at(1).loss;
+  };
+  EXPECT_EQ(first({"kl", "size", "latency"}), first({"kl", "size"}));
+}
+
+// What fills a bound of the size comes on top of the evaluations that the search may use.
+TEST_F(ExpectedLosses, PlansThatFillABoundAreNotCounted) {
+  Study study = Study::open(folder_ / "bound.jsonl", {.search_samples = 8});
+  Assignments assignments(space_);
+  Trial trial{.id = "a", .plan = assignments.plan(assignments.uniform({Scheme::kInt8, {}})), .part = Part::kSearch};
+  for (const char* step : {kBoundStep, kSwapStep}) {
+    trial.step = step;
+    study.append(trial);
+  }
+  Archive archive(space_, {.objectives = {"kl", "size"}});
+  archive.update(study);
+  EXPECT_EQ(archive.evaluations(), 1);
+}
 
 TEST_F(ExpectedLosses, AddUpToTheUniformPlans) {
   Assignments assignments(space_);
