@@ -140,6 +140,8 @@ TEST(Task, AnOutputCalledAnEmbedding) {
     EXPECT_EQ(of(name, {ones({1, 8})}), "embed") << name;
   EXPECT_EQ(of("text_embeds", {ones({1, 8}), ones({1, 3, 8})}, "last_hidden_state"), "embed");
   EXPECT_EQ(of("text_embeds", {ones({1, 8}), ones({1, 8})}, "image_embeds"), "raw") << "two answers";
+  EXPECT_EQ(of("embedding", {ones({1, 8}), ones({1, 5})}, "logits"), "raw") << "a face and its age";
+  EXPECT_EQ(of("embedding", {ones({1, 8}), ones({1, 2, 4, 4})}, "present.0.key"), "embed") << "no answer";
   EXPECT_EQ(of("embeddings", {ones({1, 8, 4, 4})}), "raw") << "a map";
   EXPECT_EQ(of("scores", {ones({1, 8})}), "classify");
   const Model text = [] {

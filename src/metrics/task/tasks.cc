@@ -89,9 +89,8 @@ size_t states_of(const Model& model, const Sample& sample) {
 }
 
 size_t further_answers(const Model& model, const FirstAnswer& first) {
-  const auto count = std::ranges::count_if(first.outputs.others, [&](const Outputs& other) {
-    return other.place >= model.graph.outputs.size() || !is_memory(model.graph.outputs[other.place].name);
-  });
+  const auto count = std::ranges::count_if(first.outputs.others,
+                                           [&](const Outputs& other) { return !is_memory(name_of(model, other)); });
   return static_cast<size_t>(count) - std::min(static_cast<size_t>(count), states_of(model, first.sample));
 }
 
@@ -186,10 +185,14 @@ bool names_embedding(const Model& model, const Outputs& output) {
   return name.ends_with("_embeds") || name.ends_with("_embedding") || name == "embedding" || name == "embeddings";
 }
 
-// Such a one, and at most features beside it: two embeddings are two answers.
-bool is_embedding(const Model& model, const Outputs& outputs) {
+// Such a one, and beside it at most features of tokens and what is remembered: anything else is a second answer.
+bool is_embedding(const Model& model, const FirstAnswer& first) {
+  const Outputs& outputs = first.outputs;
+  const auto answers = std::ranges::count_if(outputs.others, [&](const Outputs& other) {
+    return names_embedding(model, other) || !(is_sequence(other) || is_memory(name_of(model, other)));
+  });
   return (outputs.dims.size() == 2 || is_sequence(outputs)) && names_embedding(model, outputs) &&
-         std::ranges::none_of(outputs.others, [&](const Outputs& other) { return names_embedding(model, other); });
+         static_cast<size_t>(answers) <= states_of(model, first.sample);
 }
 
 // Whether the sample's target is what the output should be. Shares of classes, as one-hot rows, are no such numbers.
@@ -210,7 +213,7 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
   if (ids && is_sequence(outputs) && !outputs.others.empty() && are_pooled(outputs.others) && !gives_class_rows(model))
     return {"embed", "features for each token, and what is pooled of them"};
-  if (is_embedding(model, outputs)) return {"embed", "an output that is called an embedding"};
+  if (is_embedding(model, first)) return {"embed", "an output that is called an embedding"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
   if (auto noted = noted_task(model, first, ids)) return *noted;
   if (gives_class_maps(model) || (gives_class_rows(model) && is_map(outputs)))
