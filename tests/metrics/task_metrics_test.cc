@@ -128,6 +128,13 @@ TEST(TaskMetrics, ColumnsOfScoresAreNumberedAsInTheFloatModel) {
     measure_task(m, metrics, found, found, truths);
     EXPECT_NEAR(m.metrics.at("map50"), 1, 1e-9) << first << " " << second;
     EXPECT_NE(internal::note_on_class_numbers(metrics, found, truths), "");
+    const auto file = std::filesystem::temp_directory_path() / "seqto-columns.json";
+    std::ofstream(file) << read;
+    const Metrics told = make_metrics({.metrics = {"map50=" + file.string()}});
+    std::filesystem::remove(file);
+    measure_task(m, told, found, found, truths);
+    EXPECT_EQ(m.metrics.at("map50") > 0.9, first == 0) << "a file's columns are numbered by their place";
+    EXPECT_EQ(internal::note_on_class_numbers(told, found, truths), "");
   }
 }
 

@@ -341,8 +341,13 @@ std::shared_ptr<const Metric> make_average_precision(const std::string& name, co
   if (name.ends_with("map50_95"))
     for (int twentieths = 11; twentieths < 20; ++twentieths) overlaps.push_back(twentieths / 20.0);
   std::optional<Decoder> decoder;
-  if (!file.empty()) decoder = read_decoder(file);
-  else if (!found.empty()) decoder = parse_decoder(found, "the outputs");
+  if (!file.empty()) {
+    decoder = read_decoder(file);
+    // Who wrote which column is which class has said what they are numbered by.
+    if (decoder->decode != BoxDecode::kFound && !decoder->class_numbers) decoder->class_numbers = ClassNumbers::kIndex;
+  } else if (!found.empty()) {
+    decoder = parse_decoder(found, "the outputs");
+  }
   return std::make_shared<AveragePrecision>(name, std::move(overlaps), std::move(decoder));
 }
 

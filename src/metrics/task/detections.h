@@ -61,7 +61,7 @@ struct Decoder {
   bool channels_first = false;    // the values of a place lie along the axis before the last two (grid) or the last
   BoxForm box = BoxForm::kMiddle;
   BoxDecode decode = BoxDecode::kNone;
-  std::optional<ClassNumbers> class_numbers;     // of kFound or scores apart; absent: as float's boxes are
+  std::optional<ClassNumbers> class_numbers;     // absent: as the float model's boxes agree
   bool batch_first = false;                      // of kFound: picture, box, class, score; else box, score, class
   ScoreForm activation = ScoreForm::kShares;     // of objectness and classes; softmax of classes alone
   double width = 0, height = 0;                  // of the input in pixels; 0: boxes are shares of it already
