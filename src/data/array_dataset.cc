@@ -141,17 +141,22 @@ Column positions_beside(const Column& tokens, const Column& mask, const ValueInf
   const int64_t length = tokens.row(0).element_count();
   std::vector<int64_t> values;
   for (int64_t row = 0; row < count; ++row) {
-    const Tensor own = mask.row(row);
-    std::vector<char> counted;
-    for (int64_t i = 0; i < own.element_count(); ++i) counted.push_back(element(own, i) != 0);
+    std::vector<char> counted = counted_by(mask.row(row));
+    counted.resize(static_cast<size_t>(mask.dims[1]));  // of floats that are all 0
     const std::vector<int64_t> positions = positions_of(counted, length);
     values.insert(values.end(), positions.begin(), positions.end());
   }
-  const int64_t width = std::ssize(values) / count;
-  auto all = std::make_shared<const Tensor>(
-      convert(int64_tensor({count, 1, width}, std::move(values)), input.type, input.name));
+  auto all =
+      std::make_shared<const Tensor>(convert(int64_tensor({count, length}, std::move(values)), input.type, input.name));
   const size_t stride = all->bytes().size() / static_cast<size_t>(count);
-  return {.array = all, .dims = {1, width}, .stride_bytes = stride};
+  std::vector<int64_t> dims{length};
+  if (input.shape->size() > 1) dims.insert(dims.begin(), 1);
+  return {.array = all, .dims = dims, .stride_bytes = stride};
+}
+
+// Whether it hides tokens of the row, and of what came before.
+bool is_mask(const Column& mask, const Column& tokens) {
+  return std::ssize(counted_by(mask.row(0))) >= tokens.row(0).element_count();
 }
 
 // What follows the tokens of any row of input_ids, `before` of which came before it.
@@ -242,11 +247,11 @@ std::unique_ptr<Dataset> open_arrays(const std::filesystem::path& path, std::spa
   const auto tokens = std::ranges::find(names, "input_ids") - names.begin();
   const int64_t before = tokens_before(columns, inputs);
   const auto mask = std::ranges::find(names, "attention_mask") - names.begin();
-  const bool masked = mask < std::ssize(names) && file.has("attention_mask");
+  const bool has_mask = mask < std::ssize(names) && file.has("attention_mask");
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (file.has(names[i])) continue;
     const Column& ids = columns[static_cast<size_t>(tokens)];
-    columns[i] = masked && names[i] == "position_ids"
+    columns[i] = has_mask && names[i] == "position_ids" && is_mask(columns[static_cast<size_t>(mask)], ids)
                      ? positions_beside(ids, columns[static_cast<size_t>(mask)], inputs[i], count)
                      : column_beside(ids, inputs[i], before);
   }

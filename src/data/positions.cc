@@ -44,16 +44,14 @@ class SequenceData : public Dataset {
 
   Sample read(int64_t index) const override {
     Sample sample = data_->read(index);
-    if (mask_ != kNone && is_sequence(sample.inputs[mask_])) read_mask(sample);
+    if (mask_ != kNone) read_mask(sample);
     if (tokens_ != kNone && is_sequence(sample.inputs[tokens_])) read_tokens(sample);
     return sample;
   }
 
  private:
   void read_mask(Sample& sample) const {
-    const Tensor& mask = sample.inputs[mask_];
-    std::vector<char> counted;
-    for (int64_t i = 0; i < mask.element_count(); ++i) counted.push_back(element(mask, i) != 0);
+    std::vector<char> counted = internal::counted_by(sample.inputs[mask_]);
     if (std::ranges::count(counted, 0) > 0) sample.counted = std::move(counted);
   }
 

@@ -78,6 +78,17 @@ Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type, const 
   return convert(int64_tensor(dims, std::move(values)), type, what);
 }
 
+std::vector<char> counted_by(const Tensor& mask) {
+  if (mask.dims().size() != 2 || mask.dims()[0] != 1) return {};
+  bool is_added = mask.type() != DataType::kInt64 && mask.type() != DataType::kInt32 && mask.type() != DataType::kBool;
+  std::vector<char> counted;
+  for (int64_t i = 0; i < mask.element_count(); ++i) {
+    counted.push_back(element(mask, i) != 0);
+    is_added &= !(element(mask, i) > 0);
+  }
+  return is_added ? std::vector<char>() : counted;
+}
+
 std::vector<int64_t> positions_of(std::span<const char> counted, int64_t tokens) {
   std::vector<int64_t> positions;
   int64_t next = 0;

@@ -44,6 +44,10 @@ Tensor token_input(const ValueInfo& input, TokenRole role, std::span<const int64
 // [1, values], or [values] of an input of one axis. `what` begins the words of an error.
 Tensor token_row(std::vector<int64_t> values, size_t axes, DataType type, const std::string& what);
 
+// Which positions a mask of one sequence, [1, positions], counts. Empty where it is none: one of more axes, or one that
+// is added to scores, where 0 is seen.
+std::vector<char> counted_by(const Tensor& mask);
+
 // position_ids of the last `tokens` behind a mask of all, as transformers makes them: what is hidden is not counted,
 // and is 1.
 std::vector<int64_t> positions_of(std::span<const char> counted, int64_t tokens);

@@ -223,6 +223,27 @@ TEST_F(ArrayDatasetTest, PositionsFollowTheMask) {
   EXPECT_TRUE(gone_on->read(1).inputs[2].equals(int64_tensor({1, 4}, {2, 3, 4, 1})));
 }
 
+TEST_F(ArrayDatasetTest, PositionsDoNotFollowWhatIsNoMaskOfASequence) {
+  const auto tokens = int64_tensor({1, 3}, {0, 5, 6});
+  const auto positions = [&](const Tensor& mask, std::vector<int64_t> shape,
+                             std::vector<int64_t> of_positions = {-1, -1}) {
+    const std::vector<ValueInfo> inputs{input(std::move(shape), mask.type(), "attention_mask"),
+                                        input({-1, -1}, DataType::kInt64, "input_ids"),
+                                        input(std::move(of_positions), DataType::kInt64, "position_ids")};
+    return open_dataset(save({{"input_ids", tokens}, {"attention_mask", mask}}), inputs)->read(0);
+  };
+  const auto all = int64_tensor({1, 3}, {0, 1, 2}), behind = int64_tensor({1, 3}, {1, 0, 1});
+  EXPECT_TRUE(
+      positions(int64_tensor({1, 1, 3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}), {-1, 1, -1, -1}).inputs[2].equals(all));
+  const Sample added = positions(float_tensor({1, 3}, {-1e9f, 0, 0}), {-1, -1});
+  EXPECT_TRUE(added.inputs[2].equals(all)) << "0 is seen";
+  EXPECT_EQ(added.tokens, (std::vector<int64_t>{0, 5, 6}));
+  EXPECT_TRUE(positions(float_tensor({1, 3}, {0, 1, 1}), {-1, -1}).inputs[2].equals(behind))
+      << "as in exports of GPT-2";
+  EXPECT_TRUE(
+      positions(int64_tensor({1, 3}, {0, 1, 1}), {-1, -1}, {-1}).inputs[2].equals(int64_tensor({3}, {1, 0, 1})));
+}
+
 TEST_F(ArrayDatasetTest, AnInputOfOneNumberIsAskedForByItsFlag) {
   const std::vector<ValueInfo> inputs{input({-1, -1}, DataType::kInt64, "input_ids"),
                                       input({}, DataType::kInt64, "num_logits_to_keep")};
