@@ -378,7 +378,9 @@ std::optional<Writing> parse_writing(const std::string& text, const std::string&
   w.suppressed_first = list("begin_suppress_tokens");
   if (json.contains("bad_words_ids") && json.at("bad_words_ids").is_array())
     for (const auto& word : json.at("bad_words_ids"))
-      if (const auto tokens = integers(word); tokens.size() == 1) w.suppressed.push_back(tokens.front());
+      // A text has to end: transformers passes over words that are an end.
+      if (const auto tokens = integers(word); tokens.size() == 1 && std::ranges::count(w.ends, tokens.front()) == 0)
+        w.suppressed.push_back(tokens.front());
   if (!most.empty()) w.most = most.front();
   if (json.contains("forced_decoder_ids") && json.at("forced_decoder_ids").is_array())
     for (const auto& entry : json.at("forced_decoder_ids"))

@@ -116,8 +116,8 @@ TEST(Pair, ReadsGenerationConfigs) {
   ASSERT_TRUE(writing);
   EXPECT_EQ(writing->ends, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(writing->forced, (std::vector<std::pair<int64_t, int64_t>>{{2, 8}}));
-  const auto marian = parse_writing(R"({"decoder_start_token_id": 9, "suppress_tokens": [3], "forced_bos_token_id": 7,
-                                       "bad_words_ids": [[9], [4, 5], "x", []]})",
+  const auto marian = parse_writing(R"({"decoder_start_token_id": 9, "eos_token_id": 0, "suppress_tokens": [3],
+                                       "forced_bos_token_id": 7, "bad_words_ids": [[9], [0], [4, 5], "x", []]})",
                                     "c.json");
   ASSERT_TRUE(marian);
   EXPECT_EQ(marian->suppressed, (std::vector<int64_t>{3, 9}));
