@@ -216,6 +216,10 @@ class Text(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         windows = np.reshape(self.tokens, (-1, LENGTH))
         np.testing.assert_allclose(np.load(self.dir / "out.npz")["logits"], self.scores[windows], rtol=1e-6)
+        done = self.seqto("calibrate", self.decoder, "--data", self.dir / "ids.npz", "-o", self.dir / "ranges.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("past_key_values.0.key", json.loads((self.dir / "ranges.json").read_text())["data"])
+        self.assertNotIn("single value", done.stderr, "a past of nothing is no value")
 
     def test_decoding_needs_a_memory(self):
         done = self.seqto("tune", self.bigrams, "--text", self.dir / "book.txt", "--tokenizer", self.dir / "plain.json",

@@ -156,14 +156,17 @@ void warn_of_nan(RangeObserver& observer, const Env& env) {
 }
 
 // Of samples that tell nothing of what will come: others of their kind would not show that the model is ruined.
-void warn_of_samples(const Model& model, const Ranges& ranges, const SampleRun& on) {
+void warn_of_samples(const Model& model, RangeObserver& observer, const Ranges& ranges, const SampleRun& on) {
   const auto warn = [&](const std::string& found) {
     on.env.log(LogLevel::kWarning, fmt::format("{}; give samples like those that the model will read", found));
   };
+  std::unordered_set<std::string> empty;  // a past of nothing
+  for (const TensorStatistics& tensor : observer.tensors())
+    if (tensor.all.empty() && !tensor.unbounded) empty.insert(tensor.name);
   bool any = false, varies = false;
   for (const ValueInfo& input : model.graph.free_inputs()) {
     const auto found = ranges.find(input.name);
-    if (found == ranges.end()) continue;
+    if (found == ranges.end() || empty.contains(input.name)) continue;
     const Range& range = found->second;
     any = true;
     varies |= range.lowest < range.highest;
@@ -220,7 +223,7 @@ Ranges calibrate(const Model& model, const SampleRun& on, const CalibrateOptions
   }
   Ranges ranges;
   for (auto& t : observer.tensors()) ranges[t.name] = observer.range_of(t);
-  warn_of_samples(model, ranges, on);
+  warn_of_samples(model, observer, ranges, on);
   warn_of_nan(observer, on.env);
   return ranges;
 }
