@@ -64,7 +64,7 @@ std::vector<AudioFile> list_files(const fs::path& path, const std::string& label
 struct Form {
   AudioWindows windows;  // with nothing left open
   int64_t channels = 0;
-  bool masked = false;  // the model was trained with a mask of what is filled up, so only the sound is normalized
+  bool masked = false;  // SoundExtractor::masked
 };
 
 void usage(const std::string& found, const std::string& expected) {
@@ -98,8 +98,7 @@ AudioWindows windows_of_log_mel(const ValueInfo& input, AudioWindows w) {
   return w;
 }
 
-AudioWindows windows_of(const ValueInfo& input, const DatasetOptions& options) {
-  AudioWindows w = options.audio;
+AudioWindows windows_of(const ValueInfo& input, AudioWindows w, const std::map<std::string, double>& constants) {
   if (w.window < 0 || w.hop < 0 || w.lead < 0 || w.rate < 0) {
     usage(fmt::format("a window of {}, a hop of {}, a lead of {} and a rate of {}", w.window, w.hop, w.lead, w.rate),
           "0 or more of each expected");
@@ -112,8 +111,8 @@ AudioWindows windows_of(const ValueInfo& input, const DatasetOptions& options) {
           "the samples of a window expected; say it with --window");
   if (w.hop == 0) w.hop = w.window;
   for (const char* name : {"sr", "sample_rate", "sampling_rate"}) {
-    const auto constant = options.constants.find(name);
-    if (w.rate == 0 && constant != options.constants.end()) w.rate = static_cast<int64_t>(constant->second);
+    const auto constant = constants.find(name);
+    if (w.rate == 0 && constant != constants.end()) w.rate = static_cast<int64_t>(constant->second);
   }
   return w;
 }
@@ -201,8 +200,10 @@ class AudioDataset : public Dataset {
     // An open first dimension is the batch, not the channels.
     const bool batch_only = input_.shape && input_.shape->size() == 2 && input_.shape->front().value < 0;
     if (auto dims = batch_only ? std::nullopt : match_shape(planes, input_)) return *dims;
-    if (form_.channels == 1) check_batch(line, input_);
-    check_batch(planes, input_);
+    // [2, samples] may be left and right of one sound.
+    const bool stereo = input_.shape && input_.shape->size() == 2 && input_.shape->front().value == 2;
+    if (!stereo && form_.channels == 1) check_batch(line, input_);
+    if (!stereo) check_batch(planes, input_);
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: windows of {} with {} channel{} found; the model input '{}' {} expected; give "
                             "--window, or files with as many channels; --log-mel, where it reads Whisper's mel bands",
@@ -307,7 +308,7 @@ bool flag(const nlohmann::json& json, const char* name, bool otherwise) {
 
 }  // namespace
 
-AudioWindows with_extractor(const std::string& file, AudioWindows windows) {
+SoundExtractor with_extractor(const std::string& file, AudioWindows windows) {
   const auto fail = [&](const std::string& found) {
     throw Error(Code::kInvalidInput,
                 fmt::format("[data] {}: {} found; the preprocessor_config.json of a Wav2Vec2FeatureExtractor or a "
@@ -324,7 +325,7 @@ AudioWindows with_extractor(const std::string& file, AudioWindows windows) {
   else fail(type.empty() ? "no feature_extractor_type" : fmt::format("the extractor {}", type));
   if (const auto rate = json.find("sampling_rate"); windows.rate == 0)
     windows.rate = rate != json.end() && rate->is_number_integer() ? rate->get<int64_t>() : 16000;
-  return windows;
+  return {windows, flag(json, "return_attention_mask", false)};
 }
 
 std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueInfo> inputs,
@@ -338,16 +339,13 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
                     "NAME=NUMBER, or --state OUTPUT=INPUT where they are recurrent states",
                     path.string(), fmt::join(names, ", ")));
   }
-  DatasetOptions own = options;
-  bool masked = false;
-  if (!options.preprocess.empty() && options.preprocess != "none") {
-    own.audio = with_extractor(options.preprocess, options.audio);
-    masked = flag(parse_json_if_any(read_file(options.preprocess)), "return_attention_mask", false);
-  }
+  SoundExtractor extractor{.windows = options.audio};
+  if (!options.preprocess.empty() && options.preprocess != "none")
+    extractor = with_extractor(options.preprocess, options.audio);
   std::vector<AudioFile> files = list_files(path, options.labels);
   tell_kinds(files);
-  Form form = look_at(files, windows_of(inputs[0], own));
-  form.masked = masked;
+  Form form = look_at(files, windows_of(inputs[0], extractor.windows, options.constants));
+  form.masked = extractor.masked;
   std::vector<Place> all, places;
   for (size_t f = 0; f < files.size(); ++f) {
     for (int64_t w = 0; w < files[f].windows; ++w) all.push_back({f, w, std::ssize(all)});

@@ -28,9 +28,13 @@ bool holds_audio(const std::filesystem::path& path);
 std::unique_ptr<Dataset> open_audio(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                     const DatasetOptions& options);
 
+struct SoundExtractor {
+  AudioWindows windows;
+  bool masked = false;  // the model was trained with a mask of what is filled up, so only the sound is normalized
+};
 // `windows`, and what the preprocessor_config.json of an extractor of sound asks for. Throws Error{kInvalidInput} where
 // it is of another kind.
-AudioWindows with_extractor(const std::string& file, AudioWindows windows);
+SoundExtractor with_extractor(const std::string& file, AudioWindows windows);
 
 // Text files: `path` is one, or a folder that holds some at any depth, and no images.
 bool holds_text(const std::filesystem::path& path);

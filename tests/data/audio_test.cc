@@ -185,13 +185,15 @@ TEST(Audio, WhatFillsUpAWindowIsScaledAlongUnlessAMaskHidesIt) {
 TEST(Audio, AFixedBatchGetsSoManyAtOnce) {
   const Folder folder("seqto-audio-batch");
   folder.write("a.wav", wav(16, ramp(20)));
-  folder.write("b.wav", wav(16, ramp(30)));
-  const auto data = open(folder.path, input({{2, ""}, {10, ""}}));
-  ASSERT_EQ(data->size(), 2) << "five windows";
+  folder.write("b.wav", wav(16, ramp(50)));
+  const auto data = open(folder.path, input({{3, ""}, {10, ""}}));
+  ASSERT_EQ(data->size(), 2) << "seven windows";
   const Tensor second = data->read(1).inputs[0];
-  EXPECT_EQ(second.dims(), (std::vector<int64_t>{2, 10}));
-  EXPECT_EQ(second.values<float>()[0], ramp(30)[0]);
-  EXPECT_EQ(second.values<float>()[10], ramp(30)[10]);
+  EXPECT_EQ(second.dims(), (std::vector<int64_t>{3, 10}));
+  EXPECT_EQ(second.values<float>()[0], ramp(50)[10]);
+  EXPECT_EQ(second.values<float>()[10], ramp(50)[20]);
+  EXPECT_PRED2(says, error_of([&] { open(folder.path, input({{2, ""}, {10, ""}})); }),
+               "windows of 10 with 1 channel found; the model input 'audio' [2, 10] expected");
   EXPECT_EQ(open(folder.path, input({{2, ""}, {1, ""}, {10, ""}}))->read(0).inputs[0].dims(),
             (std::vector<int64_t>{2, 1, 10}));
 }
