@@ -116,6 +116,8 @@ std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span
 
 bool has_own(const AudioWindows& w) { return w.log_mel || w.normalize; }
 
+bool is_cut(const AudioWindows& w) { return w.window > 0 || w.hop > 0 || w.lead > 0; }
+
 bool holds_images(const fs::path& data) {
   return fs::is_directory(data) && !internal::holds_test_data(data) && !internal::holds_text(data);
 }
@@ -173,6 +175,11 @@ DatasetOptions with_files_beside(const fs::path& model, const fs::path& data, Da
     options.preprocess = file;
     env.log(LogLevel::kInfo, "preprocessing: " + file);
   } catch (const Error& error) {
+    // Who says how sounds are cut knows what the model reads.
+    if (sound && is_cut(options.audio)) {
+      env.log(LogLevel::kWarning, fmt::format("{}; the windows asked for are given without it", error.what()));
+      return options;
+    }
     // Data that are not what the model was trained on give answers that look like any others.
     throw Error(error.code(), fmt::format("{}; or --preprocess none takes the files as they are", error.what()));
   }

@@ -178,6 +178,11 @@ class FilesBeside(unittest.TestCase):
         np.testing.assert_array_equal(parts[0], found[0])
         _, found = self.run_it("--preprocess", "none", data="sound")
         np.testing.assert_allclose(found[0], values / 32768, atol=1e-6)
+        (self.dir / "preprocessor_config.json").write_text(json.dumps({"feature_extractor_type": "EncodecFeatureExtractor"}))
+        self.assertIn("the extractor EncodecFeatureExtractor found", self.run_it(data="sound", code=3)[0])
+        said, found = self.run_it("--window", "400", data="sound")
+        self.assertIn("the extractor EncodecFeatureExtractor found", said)
+        np.testing.assert_allclose(found[0], values / 32768, atol=1e-6)
 
 
 if __name__ == "__main__":
