@@ -43,15 +43,17 @@ std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::spa
   return internal::open_images(path, inputs, options);
 }
 
-// The inputs as they would be for one item: 1 where their first dimension is `batch`.
+// The inputs as they would be for one item: 1 where their batch is `batch`.
 std::vector<ValueInfo> for_one_item(std::span<const ValueInfo> inputs, int64_t batch) {
   std::vector<ValueInfo> result(inputs.begin(), inputs.end());
   for (ValueInfo& input : result)
-    if (input.shape && !input.shape->empty() && input.shape->front().value == batch) input.shape->front().value = 1;
+    if (const auto axis = internal::batch_axis(input); axis && input.shape && (*input.shape)[*axis].value == batch)
+      (*input.shape)[*axis].value = 1;
   return result;
 }
 
-Tensor joined(std::span<const Sample> items, size_t input) {
+// One behind the other along the axis.
+Tensor joined(std::span<const Sample> items, size_t input, size_t axis) {
   const Tensor& first = items[0].inputs[input];
   size_t count = 0;
   for (const Sample& item : items) {
@@ -65,9 +67,14 @@ Tensor joined(std::span<const Sample> items, size_t input) {
   }
   const std::shared_ptr<std::byte[]> owner(new std::byte[count]);
   std::byte* end = owner.get();
-  for (const Sample& item : items) end = std::ranges::copy(item.inputs[input].bytes(), end).out;
   std::vector<int64_t> dims = first.dims();
-  dims.front() *= std::ssize(items);
+  size_t parts = 1;  // of each item, that lie apart
+  for (size_t before = 0; before < axis; ++before) parts *= static_cast<size_t>(dims[before]);
+  const size_t bytes = first.bytes().size() / parts;
+  for (size_t part = 0; part < parts; ++part)
+    for (const Sample& item : items)
+      end = std::ranges::copy(item.inputs[input].bytes().subspan(part * bytes, bytes), end).out;
+  dims[axis] *= std::ssize(items);
   return {first.type(), dims, owner, std::span<const std::byte>(owner.get(), count)};
 }
 
@@ -75,7 +82,9 @@ Tensor joined(std::span<const Sample> items, size_t input) {
 // (labels, targets, boxes, texts) is not passed on.
 class Batches : public Dataset {
  public:
-  Batches(std::unique_ptr<Dataset> data, int64_t batch) : data_(std::move(data)), batch_(batch) {
+  Batches(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs, int64_t batch)
+      : data_(std::move(data)), batch_(batch) {
+    for (const ValueInfo& input : inputs) axes_.push_back(internal::batch_axis(input));
     if (size() == 0)
       throw Error(Code::kInvalidInput,
                   fmt::format("[data] samples: {} found; {} or more expected, the fixed batch of the model",
@@ -97,7 +106,8 @@ class Batches : public Dataset {
                   .source = items.front().source};
     for (size_t input = 0; input < items[0].inputs.size(); ++input) {
       const Tensor& one = items[0].inputs[input];
-      sample.inputs.push_back(one.dims().empty() ? one : joined(items, input));
+      const auto axis = axes_[input];
+      sample.inputs.push_back(axis && *axis < one.dims().size() ? joined(items, input, *axis) : one);
     }
     return sample;
   }
@@ -105,6 +115,7 @@ class Batches : public Dataset {
  private:
   std::unique_ptr<Dataset> data_;
   int64_t batch_;
+  std::vector<std::optional<size_t>> axes_;  // of the inputs' batches
 };
 
 std::unique_ptr<Dataset> open_items(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
@@ -154,7 +165,7 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
   } catch (const internal::FixedBatch& fixed) {
     // States are carried from one item to the next, and what is known of each item would be lost.
     if (!options.states.empty() || !options.labels.empty()) throw;
-    return std::make_unique<Batches>(open_items(path, for_one_item(sized, fixed.batch), options), fixed.batch);
+    return std::make_unique<Batches>(open_items(path, for_one_item(sized, fixed.batch), options), sized, fixed.batch);
   }
 }
 

@@ -76,6 +76,30 @@ class TextDataset : public Dataset {
   std::string fingerprint_;
 };
 
+// --dim for each open length beside tokens: ids, mask, types and positions.
+std::string length_flags(std::span<const ValueInfo> inputs) {
+  std::vector<std::string> flags;
+  for (const ValueInfo& input : inputs) {
+    const auto role = inputs.size() == 1 ? TokenRole::kTokens : role_of(input.name);
+    if (!role || *role == TokenRole::kMemory || !suits(input, *role) || input.shape->back().value > 0) continue;
+    const std::string& symbol = input.shape->back().parameter;
+    const std::string name =
+        symbol.empty() || symbol == "?" ? fmt::format("{}:{}", input.name, input.shape->size() - 1) : symbol;
+    const std::string flag = fmt::format("--dim \"{}=LENGTH\"", name);
+    if (std::ranges::count(flags, flag) == 0) flags.push_back(flag);
+  }
+  return fmt::format("{}", fmt::join(flags, " "));
+}
+
+// Texts differ in length, and the items of a batch may not.
+void require_length(const fs::path& path, std::span<const ValueInfo> inputs, const ValueInfo& tokens) {
+  if ((*tokens.shape)[0].value > 1 && (*tokens.shape)[1].value < 1)
+    fail(path,
+         fmt::format("text, and the model input '{}' {} of a fixed batch and an open length,", tokens.name,
+                     shape_text(tokens)),
+         fmt::format("a length for all texts expected; give {}", length_flags(inputs)));
+}
+
 std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInfo> inputs) {
   std::vector<Filled> result;
   for (const ValueInfo& input : inputs) {
@@ -87,7 +111,10 @@ std::vector<Filled> filled_inputs(const fs::path& path, std::span<const ValueInf
       fail(path, fmt::format("text, and the model input '{}', {},", input.name, shape_text(input)),
            "input_ids, [batch, tokens], and beside it attention_mask, token_type_ids, position_ids and past_* of an "
            "open length expected; give an .npz with an array for each input");
-    if (*role == TokenRole::kTokens) check_batch(std::array{std::max<int64_t>(1, (*input.shape)[1].value)}, input);
+    if (*role == TokenRole::kTokens) {
+      require_length(path, inputs, input);
+      check_batch(std::array{(*input.shape)[1].value}, input);
+    }
     result.push_back({input, *role});
   }
   return result;

@@ -14,7 +14,7 @@ namespace {
 Tensor nothing(const ValueInfo& input) {
   std::vector<int64_t> dims;
   for (const Dimension& d : *input.shape) dims.push_back(std::max<int64_t>(0, d.value));
-  const size_t batch = dims.size() == 5 && dims[0] > 0 ? 1 : 0;
+  const size_t batch = *batch_axis(input);
   dims[batch] = std::max<int64_t>(1, dims[batch]);
   return {input.type, dims, nullptr, {}};
 }
@@ -47,6 +47,14 @@ bool suits(const ValueInfo& input, TokenRole role) {
   if (role != TokenRole::kMemory) return input.shape->size() == 2;
   return !input.shape->empty() &&
          std::ranges::any_of(std::span(*input.shape).subspan(1), [](const Dimension& d) { return d.value <= 0; });
+}
+
+std::optional<size_t> batch_axis(const ValueInfo& input) {
+  if (!input.shape) return 0;
+  if (input.shape->empty()) return {};
+  const auto role = role_of(input.name);
+  if (role == TokenRole::kPositions && input.shape->size() == 1) return {};
+  return role == TokenRole::kMemory && input.shape->size() == 5 && input.shape->front().value > 0 ? 1 : 0;
 }
 
 std::optional<int64_t> remembered(const ValueInfo& input, std::span<const int64_t> dims) {

@@ -34,6 +34,10 @@ bool gives_memory(std::string_view output);
 // besides the batch.
 bool suits(const ValueInfo& input, TokenRole role);
 
+// The axis of its batch: the first, but of keys and values in one, [2, batch, heads, past, size], the second. Nothing
+// where there is none, as of one number, or of positions of one axis.
+std::optional<size_t> batch_axis(const ValueInfo& input);
+
 // The tokens that an input of memory, of these dims, remembers: [..., heads, tokens, size], or where it has fewer axes
 // the first open one behind the batch. Nothing where the name tells of an encoder, whose tokens are others.
 std::optional<int64_t> remembered(const ValueInfo& input, std::span<const int64_t> dims);

@@ -330,6 +330,16 @@ TEST_F(ArrayDatasetTest, FillsAFixedBatch) {
   EXPECT_PRED2(says, words, "has a fixed batch of 2; with labels or states 1 or a symbolic batch expected");
 }
 
+// [2, batch, heads, past, size]: keys of both items, then values of both.
+TEST_F(ArrayDatasetTest, AFixedBatchOfAPastIsItsSecondAxis) {
+  const std::vector<ValueInfo> inputs{input({2, -1}, DataType::kInt64, "input_ids"),
+                                      input({2, 2, 1, -1, 2}, DataType::kFloat, "past_0")};
+  const auto past = counting({2, 2, 1, 1, 1, 2});
+  const auto data = open_dataset(save({{"input_ids", int64_tensor({2, 1}, {4, 5})}, {"past_0", past}}), inputs);
+  ASSERT_EQ(data->size(), 1);
+  EXPECT_TRUE(data->read(0).inputs[1].equals(float_tensor({2, 2, 1, 1, 2}, {0, 1, 4, 5, 2, 3, 6, 7})));
+}
+
 TEST_F(ArrayDatasetTest, ErrorsSayBothShapes) {
   const std::string words = open_error(save({{"x", counting({3, 2, 2})}}), input({-1, 2, 4}));
   EXPECT_PRED2(says, words, "shape [3, 2, 2] found, so samples of [2, 2]");

@@ -61,6 +61,14 @@ class Text : public testing::Test {
     }
     return all;
   }
+  std::string error(const std::string& path, const std::vector<ValueInfo>& inputs) const {
+    try {
+      open_dataset(path, inputs, options_);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  }
 
   TemporaryFolder folder_;
   DatasetOptions options_;
@@ -136,11 +144,25 @@ TEST_F(Text, AnEmptyPastOfFiveAxes) {
 }
 
 TEST_F(Text, AFixedBatchGetsSoManyAtOnce) {
-  options_.text.length = 2;
-  const ValueInfo two{.name = "input_ids", .type = DataType::kInt64, .shape = std::vector<Dimension>{{2, ""}, kOpen}};
-  const auto data = open_dataset(write("text.txt", "a b c a b c"), std::span(&two, 1), options_);
-  ASSERT_EQ(data->size(), 1);
-  EXPECT_TRUE(data->read(0).inputs[0].equals(int64_tensor({2, 2}, {3, 4, 5, 3})));
+  const auto of = [](const char* name, std::vector<Dimension> shape, DataType type = DataType::kInt64) {
+    return ValueInfo{.name = name, .type = type, .shape = std::move(shape)};
+  };
+  const Dimension two{2, ""};
+  const std::vector<ValueInfo> inputs{of("input_ids", {two, {-1, "n"}}), of("attention_mask", {two, {-1, "past + n"}}),
+                                      of("cache_position", {{2, ""}}),
+                                      of("past_0", {two, two, {12, ""}, {-1, "past"}, {64, ""}}, DataType::kFloat)};
+  const std::string file = write("text.txt", "a b c a b c a");
+  options_.dims = {{"n", 2}, {"past + n", 2}};
+  const auto data = open_dataset(file, inputs, options_);
+  ASSERT_EQ(data->size(), 1) << "what is left is no window";
+  const Sample sample = data->read(0);
+  EXPECT_TRUE(sample.inputs[0].equals(int64_tensor({2, 2}, {3, 4, 5, 3})));
+  EXPECT_TRUE(sample.inputs[1].equals(int64_tensor({2, 2}, {1, 1, 1, 1})));
+  EXPECT_TRUE(sample.inputs[2].equals(int64_tensor({2}, {0, 1}))) << "places, which have no batch";
+  EXPECT_EQ(sample.inputs[3].dims(), (std::vector<int64_t>{2, 2, 12, 0, 64}));
+  options_.dims.clear();
+  EXPECT_NE(error(file, inputs).find("give --dim \"n=LENGTH\" --dim \"past + n=LENGTH\""), std::string::npos)
+      << error(file, inputs);
 }
 
 TEST_F(Text, AByteOrderMarkIsNoText) {
@@ -152,14 +174,6 @@ TEST_F(Text, AByteOrderMarkIsNoText) {
 }
 
 TEST_F(Text, ErrorsSayWhatIsWrong) {
-  const auto error = [&](const std::string& path, const std::vector<ValueInfo>& inputs) {
-    try {
-      open_dataset(path, inputs, options_);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
-  };
   const std::string file = write("text.txt", "a b c");
   EXPECT_NE(error(file, {ids("other", kOpen), ids("input_ids", kOpen)}).find("the model input 'other'"),
             std::string::npos);
