@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/bodies.h"
 #include "model/graph_view.h"
+#include "model/known_shapes.h"
 #include "model/op_traits.h"
 #include "model/proto.h"
 #include "model/shape_registry.h"
@@ -46,23 +48,82 @@ Model checkable(Model model) {
   return model;
 }
 
+// What a graph says of its tensors, and what the graphs around it do.
+struct Scope {
+  internal::GraphView view;
+  std::unordered_map<std::string, const std::vector<Dimension>*> shapes;
+  const Scope* outer = nullptr;
+
+  const Tensor* constant(const std::string& name) const {
+    const Tensor* found = view.constant(name);
+    return found || !outer ? found : outer->constant(name);
+  }
+  const std::vector<Dimension>* shape(const std::string& name) const {
+    if (const auto it = shapes.find(name); it != shapes.end()) return it->second;
+    return outer ? outer->shape(name) : nullptr;
+  }
+};
+
+// Whether some axis becomes shorter, and some longer.
+struct Change {
+  bool shrinks = false, grows = false;
+
+  void add(double now, double before) { shrinks |= now<before, grows |= now> before; }
+};
+
+// By its scales, else by the shapes; nothing where neither is known.
+std::optional<Change> change_by(const Node& resize, const Scope& scope) {
+  Change change;
+  if (const Tensor* scales = resize.inputs.size() > 2 ? scope.constant(resize.inputs[2]) : nullptr) {
+    for (int64_t i = 0; i < scales->element_count(); ++i) change.add(element(*scales, i), 1);
+    return change;
+  }
+  const auto *before = scope.shape(resize.inputs.at(0)), *now = scope.shape(resize.outputs.at(0));
+  if (!before || !now || before->size() != now->size()) return {};
+  for (size_t d = 0; d < now->size(); ++d) {
+    if ((*before)[d].value < 0 || (*now)[d].value < 0) {
+      if (d < 2) continue;  // samples and channels are not resized
+      return {};
+    }
+    change.add(static_cast<double>((*now)[d].value), static_cast<double>((*before)[d].value));
+  }
+  return change;
+}
+
 // Up to opset 10 an output's pixel lies at its number over the scale, between pixels the lower is the nearest, and
 // where an axis shrinks the upper: what runtimes do, and what the attributes of opset 11 say. ONNX's converter leaves
-// their defaults, which say something else.
-void place_pixels(Model& converted) {
-  const internal::GraphView view(converted);
-  for (Node& node : converted.graph.nodes) {
+// their defaults, which say something else. `given` is the model before. Returns whether there was a Resize.
+bool place_pixels(Graph& graph, const Scope& scope, const Model& given) {
+  bool any = false;
+  for (Node& node : graph.nodes) {
+    for (Attribute& a : node.attributes) {
+      auto* opaque = std::get_if<OpaqueAttribute>(&a.value);
+      if (!opaque) continue;
+      std::vector<Model> bodies = internal::parse_bodies(*opaque, given.opsets);
+      bool inside = false;
+      for (Model& body : bodies)
+        inside |=
+            place_pixels(body.graph, {internal::GraphView(body), internal::known_shapes(body.graph), &scope}, given);
+      if (inside) *opaque = internal::with_bodies(*opaque, bodies);
+      any |= inside;
+    }
     if (!node.domain.empty() || !internal::is_resize(node)) continue;
+    any = true;
     node.set_attribute({"coordinate_transformation_mode", std::string("asymmetric")});
     if (node.string_attribute("mode", "nearest") != "nearest") continue;
-    const Tensor* scales = node.inputs.size() > 2 ? view.constant(node.inputs[2]) : nullptr;
-    bool shrinks = false, grows = false;
-    for (int64_t i = 0; scales && i < scales->element_count(); ++i)
-      shrinks |= element(*scales, i) < 1, grows |= element(*scales, i) > 1;
-    if (shrinks && grows)
+    std::optional<Change> change = change_by(node, scope);
+    if (!change && given.opset() < 10) change.emplace();  // Upsample makes nothing shorter
+    if (!change) throw std::runtime_error("a Resize of nearest pixels whose scales are computed from open dimensions");
+    if (change->shrinks && change->grows)
       throw std::runtime_error("a Resize of nearest pixels that makes one axis longer and another shorter");
-    node.set_attribute({"nearest_mode", std::string(shrinks ? "ceil" : "floor")});
+    node.set_attribute({"nearest_mode", std::string(change->shrinks ? "ceil" : "floor")});
   }
+  return any;
+}
+
+void place_pixels(Model& converted, const Model& given) {
+  const Model inferred = infer_shapes(given);
+  place_pixels(converted.graph, {internal::GraphView(converted), internal::known_shapes(inferred.graph)}, given);
 }
 
 }  // namespace
@@ -120,7 +181,7 @@ Model convert_opset(const Model& model, int64_t version) {
     for (Node& node : result.graph.nodes)
       if (node.domain == kAside) node.domain.clear();
     std::erase_if(result.opsets, [&](const Opset& o) { return o.domain == kAside; });
-    if (model.opset() <= 10 && version > 10) place_pixels(result);
+    if (model.opset() <= 10 && version > 10) place_pixels(result, model);
     // Up to opset 12 the inputs of Resize are not optional.
     if (version >= 13) internal::drop_empty_inputs(result);
     result.external_files = model.external_files;
@@ -129,7 +190,7 @@ Model convert_opset(const Model& model, int64_t version) {
     throw Error(
         Code::kInvalidInput,
         fmt::format("[prepare] opset {} found, {} wanted; ONNX's converter says: {}; export the model with opset {} "
-                    "or newer",
+                    "or newer (`seqto prepare --opset 0` leaves it as it is)",
                     model.opset(), version, error.what(), version));
   }
 }

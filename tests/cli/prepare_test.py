@@ -166,6 +166,34 @@ class Prepare(unittest.TestCase):
         done = models.seqto("prepare", self.resized(10, "nearest", (1.5, 0.5)), "-o", self.out)
         self.assertEqual(done.returncode, 3)
         self.assertIn("one axis longer and another shorter", done.stderr)
+        self.assertIn("`seqto prepare --opset 0` leaves it", done.stderr)
+
+    def test_old_resizes_by_computed_scales(self):
+        nodes = [helper.make_node("Mul", ["half", "s"], ["scales"]),
+                 helper.make_node("Resize", ["x", "scales"], ["y"], mode="nearest")]
+        for half, size in ((0.3, 4), (0.85, 11)):
+            with self.subTest(half=half):
+                model = models.save(self.dir / "computed.onnx", nodes, [("x", [1, 1, 7, 7]), ("s", [4])], [("y", [1, 1, size, size])],
+                                    [("half", np.float32([0.5, 0.5, half, half]))], opset=10, ir_version=6)
+                self.prepare(model, "--skip-optimization")
+                self.same_outputs(model, {"x": models.weight(1, 1, 7, 7), "s": np.full(4, 2, np.float32)})
+        model = models.save(self.dir / "open.onnx", nodes, [("x", [1, 1, 7, 7]), ("s", [4])], [("y", [1, 1, "h", "w"])],
+                            [("half", np.float32([0.5, 0.5, 0.3, 0.3]))], opset=10, ir_version=6)
+        done = models.seqto("prepare", model, "-o", self.out)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("scales are computed", done.stderr)
+
+    def test_old_resizes_inside_bodies(self):
+        def body(name, scale):
+            scales = numpy_helper.from_array(np.float32([1, 1, scale, scale]), f"{name}_s")
+            return helper.make_graph([helper.make_node("Resize", ["x", f"{name}_s"], [name], mode="nearest")], name, [],
+                                     [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, "h", "w"])], [scales])
+        choice = helper.make_node("If", ["c"], ["y"], then_branch=body("a", 1.7), else_branch=body("b", 0.3))
+        model = models.save(self.dir / "if.onnx", [choice], [("x", [1, 1, "n", "n"]), ("c", [], TensorProto.BOOL)], [("y", [1, 1, "h", "w"])],
+                            opset=10, ir_version=6)
+        self.prepare(model, "--skip-optimization")
+        for taken in (True, False):
+            self.same_outputs(model, {"x": models.weight(1, 1, 7, 7), "c": np.array(taken)})
 
     def test_constants_of_old_files_stay_constants(self):
         model = self.dir / "old.onnx"
