@@ -31,7 +31,9 @@ std::vector<std::string> choose_layers(Recipe& recipe, Model& model, const WordF
   if (f.plan.empty()) return take_mode(recipe, model, f.mode, stored, f.best);
   ForeignPlan foreign = load_plan(f.plan, "", model, context);
   std::vector<std::string> notes = take_plan(recipe, std::move(foreign.plan), model);
+  if (foreign.encodings.empty()) return notes;
   recipe.quantize.tensor_overrides.merge(foreign.encodings);
+  model = quantizable_form(model, recipe.quantize).model;  // channels and 16 bits need newer opsets
   return notes;
 }
 

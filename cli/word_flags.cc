@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "seqto/dialects.h"
 #include "seqto/error.h"
 
 namespace seqto::cli {
@@ -30,9 +31,19 @@ void write_text(const std::string& path, const std::string& text) {
     throw Error(Code::kInvalidInput, fmt::format("[write] {} cannot be written; check folder and rights", path));
 }
 
+namespace {
+
+// Overrides and the plans of other tools name layers, tensors and scales of the model as it came.
+bool folds_batch_norms(const WordFlags& f) {
+  if (!f.quantize.tensor_overrides.empty()) return false;
+  return f.plan.empty() ? f.best : detect_dialect(read_text(f.plan)) == Dialect::kSeqto;
+}
+
+}  // namespace
+
 Model load_model_of(const WordFlags& f, const Context& context) {
-  Model model = load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env,
-                                    f.best || !f.plan.empty());
+  Model model =
+      load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env, folds_batch_norms(f));
   if (f.prepare) model = prepare(model).model;
   return model;
 }

@@ -132,6 +132,35 @@ class Dialects(unittest.TestCase):
         for name in "bcd":
             self.assertIn(f"'{name}' has no encoding", done.stderr)
 
+    def with_norm(self, opset):
+        """A convolution and its BatchNormalization, an input and weights."""
+        w = models.weight(4, 3, 3, 3, seed=3)
+        weights = [(n, np.abs(models.weight(4, seed=k)) + 1) for k, n in enumerate(("scale", "shift", "mean", "var"))]
+        model = models.save(self.folder / f"norm{opset}.onnx", [
+            models.node("Conv", ["x", "w"], ["c"]), models.node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["b"]),
+            models.node("Relu", ["b"], ["y"])], [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 6])], [("w", w), *weights], opset=opset)
+        return model, w
+
+    def test_scales_of_other_tools_belong_to_the_weights_as_they_came(self):
+        for opset in (11, 17):
+            model, w = self.with_norm(opset)
+            steps = np.abs(w).max((1, 2, 3)) / 127
+            tensors = {"x": ([3.5 / 127], None), "c": ([0.2], None), "y": ([0.2], None), "w": (steps.tolist(), 0)}
+            aimet = [{"name": n, "output_dtype": "int8", "y_scale": s, "y_zero_point": [0] * len(s),
+                      **({} if axis is None else {"axis": axis})} for n, (s, axis) in tensors.items()]
+            overrides = {n: [{"quant_type": "QInt8", "scale": step, "zero_point": 0, **({} if axis is None else {"axis": axis})} for step in s]
+                         for n, (s, axis) in tensors.items()}
+            for plan in ({"version": "2.0.0", "encodings": aimet}, {"extra_options": {"TensorQuantOverrides": overrides}}):
+                with self.subTest(opset=opset, plan=[*plan]):
+                    file = self.folder / "foreign.json"
+                    file.write_text(json.dumps(plan))
+                    self.good("quantize", model, "--data", self.data, "--plan", file, "-o", self.folder / "q.onnx")
+                    graph = onnx.load(str(self.folder / "q.onnx")).graph
+                    self.assertIn("BatchNormalization", {n.op_type for n in graph.node})
+                    values = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
+                    codes = next(v for v in values.values() if v.dtype == np.int8 and v.shape == w.shape)
+                    np.testing.assert_array_equal(codes, np.rint(w / steps[:, None, None, None]))
+
     def test_errors(self):
         bad = self.folder / "bad.json"
         bad.write_text('{"ignored_scope": {"names": ["convolution"]}}')
