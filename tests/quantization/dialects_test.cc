@@ -1,6 +1,8 @@
 // Plans in the words of other tools: each form read as the tool reads it, written, and read back.
 #include "seqto/dialects.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "seqto/error.h"
@@ -260,10 +262,31 @@ TEST(Encodings, OlderAimetCountsFromUnsignedCodes) {
       {"name": "w1", "dtype": "INT", "bw": 4, "is_sym": true, "enc_type": "LPBQ", "scale": [0.1], "offset": [-8]}]})");
   EXPECT_EQ(one.plan.schemes,
             (std::map<LayerId, Scheme>{{"/block/conv2", Scheme::kInt8wInt16a}, {"gemm", Scheme::kInt8Weights}}));
-  EXPECT_EQ(one.notes.size(), 2U);  // the blocks of w1, the excluded layers
+  EXPECT_EQ(one.notes.size(), 3U);  // the blocks of w1, the excluded layers, the scale of w3
   EXPECT_TRUE(says(error_of(R"({"version": "2.0.0", "encodings": [
       {"name": "w1", "output_dtype": "int8", "y_scale": [0.1, 0.2], "y_zero_point": [0]}]})"),
                    "2 scales and 1 offsets found"));
+}
+
+TEST(Encodings, OfAimetThatAreNotTakenOverAreNoted) {
+  const auto entry = [](const char* tensor, const char* type) {
+    return fmt::format(R"({{"name": "{}", "output_dtype": "{}", "y_scale": 0.1, "y_zero_point": 0}})", tensor, type);
+  };
+  const auto read_entries = [](const std::vector<std::string>& entries) {
+    return read(fmt::format(R"({{"version": "2.0.0", "encodings": [{}]}})", fmt::join(entries, ", ")));
+  };
+  const auto only_note = [](const ForeignPlan& plan) { return plan.notes.size() == 1 ? plan.notes[0] : std::string(); };
+
+  const ForeignPlan alone = read_entries({entry("w3", "int8")});
+  EXPECT_EQ(alone.plan.schemes, (std::map<LayerId, Scheme>{{"gemm", Scheme::kInt8Weights}}));
+  EXPECT_TRUE(says(only_note(alone), "the scales of 1 layers' weights are not taken over")) << only_note(alone);
+  const ForeignPlan wide = read_entries({entry("w3", "int16")});
+  EXPECT_TRUE(wide.plan.schemes.empty());
+  EXPECT_TRUE(says(only_note(wide), "layer 'gemm' stays float")) << only_note(wide);
+  const ForeignPlan open = read_entries({entry("w3", "int8"), entry("e", "int8")});
+  EXPECT_EQ(open.plan.schemes, (std::map<LayerId, Scheme>{{"gemm", Scheme::kInt8}}));
+  EXPECT_TRUE(says(only_note(open), "the output 'y' has no encoding")) << only_note(open);
+  EXPECT_TRUE(read_entries({entry("w3", "int8"), entry("e", "int8"), entry("y", "int8")}).notes.empty());
 }
 
 }  // namespace

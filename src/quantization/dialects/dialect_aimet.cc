@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "model/op_traits.h"
 #include "quantization/dialects/dialects.h"
@@ -160,9 +161,23 @@ class Layout {
     }
     if (activations && weights && (!node.outputs.empty() && quantized_behind(node.outputs[0])))
       return activation_bits > 8 ? Scheme::kInt8wInt16a : Scheme::kInt8;
-    if (has_weights && weights) return weight_bits == 4 ? Scheme::kInt4Weights : Scheme::kInt8Weights;
-    return Scheme::kFloat32;
+    if (!has_weights || !weights) return Scheme::kFloat32;
+    if (weight_bits > 8) {
+      notes.push_back(
+          fmt::format("layer '{}' stays float: its weight alone has an encoding, of {} bits; weights alone "
+                      "are stored in 8 or 4",
+                      node.name, weight_bits));
+      return Scheme::kFloat32;
+    }
+    return weight_bits == 4 ? Scheme::kInt4Weights : Scheme::kInt8Weights;
   }
+
+  // An output of the graph that `node` writes in codes, though no encoding names it.
+  bool writes_unnamed_output(const Node& node) const {
+    return index_.outputs.contains(node.outputs[0]) && bits_of(node.outputs[0]) == 0 && !moved_on(node.outputs[0]);
+  }
+
+  std::vector<std::string> notes;
 
  private:
   // Of the tensor's encoding, or of that of the tensor whose values it moves; 0: float.
@@ -218,12 +233,25 @@ ForeignPlan read_aimet(const json& file, const Model& model) {
         fmt::format("{} excluded layers named; what has no encoding is float anyway", excluded->size()));
   Layout layout(model, result.encodings);
   const std::vector<Layer> all = layers(model);
+  int weights_alone = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    const Scheme scheme = layout.scheme_of(model.graph.nodes[i]);
-    const auto& possible = all[i].schemes;
-    if (scheme != Scheme::kFloat32 && std::find(possible.begin(), possible.end(), scheme) != possible.end())
-      result.plan.schemes[all[i].id] = scheme;
+    const Node& node = model.graph.nodes[i];
+    const Scheme scheme = layout.scheme_of(node);
+    if (scheme == Scheme::kFloat32 || std::ranges::count(all[i].schemes, scheme) == 0) continue;
+    result.plan.schemes[all[i].id] = scheme;
+    if (!is_static(scheme)) ++weights_alone;
+    else if (layout.writes_unnamed_output(node))
+      layout.notes.push_back(
+          fmt::format("the output '{}' has no encoding; layer '{}' writes it in codes all the same, "
+                      "whose range is that of the samples",
+                      node.outputs[0], node.name));
   }
+  std::ranges::move(layout.notes, std::back_inserter(result.notes));
+  if (weights_alone > 0)
+    result.notes.push_back(
+        fmt::format("the scales of {} layers' weights are not taken over: where weights alone have "
+                    "encodings, their scales are computed anew",
+                    weights_alone));
   return result;
 }
 
