@@ -6,6 +6,7 @@
 
 #include "config_flags.h"
 #include "seqto/error.h"
+#include "seqto/explain.h"
 #include "seqto/recipe.h"
 #include "seqto/report.h"
 #include "seqto/target.h"
@@ -32,6 +33,17 @@ Outputs run_reference(const Flags& f, const Dataset& data, const Context& contex
   const std::vector<int64_t> samples = all_samples(data);
   const auto runner = safe_runner_for(model, f.data, "cpu", f.device.options, context);
   return reference_outputs(model, {data, samples, *runner, context.env}, file);
+}
+
+// Before the samples run. Other tools leave nodes without names.
+void require_names(const Model& model) {
+  for (const LayerReport& layer : explain(model))
+    if (layer.name.empty() && layer.scheme != "float32")
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[audit] --plan-out, and a {} without a name found; a plan names layers; give the float "
+                              "model's nodes names with `seqto prepare FLOAT --skip-optimization -o NAMED`, and "
+                              "quantize that one",
+                              layer.op_type));
 }
 
 // The rest of the plan's recipe stays.
@@ -98,6 +110,7 @@ void audit_command(const Flags& f, const Context& context) {
                        .min_saturated = f.min_saturated};
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
   if (target) audited.arithmetic = arithmetic_of(*target);
+  if (!f.plan_out.empty()) require_names(model);
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const std::vector<int64_t> samples = all_samples(*data);
   const Outputs reference = run_reference(f, *data, context);

@@ -337,7 +337,9 @@ Audit audit_by(AuditorOf auditor, const Model& model, const SampleRun& on, const
 
 }  // namespace
 
-Audit audit(const Model& model, const SampleRun& on, const Outputs& reference, const AuditOptions& options) {
+Audit audit(const Model& given, const SampleRun& on, const Outputs& reference, const AuditOptions& options) {
+  Model model = given;
+  sort_nodes(model);
   if (!options.arithmetic || options.arithmetic->pairs_saturate)
     return audit_by(Auditor(model, on.runner), model, on, reference, options);
   return audit_by(DeviceAuditor(model, on.runner, *options.arithmetic), model, on, reference, options);

@@ -161,6 +161,30 @@ class OnTarget(unittest.TestCase):
         self.assertLess(even["arithmetic"]["saturating"]["losses"]["mse"], 1e-9)
         self.assertGreater(up["arithmetic"]["saturating"]["losses"]["mse"], 1e-7)
 
+    def rewritten(self, model, change):
+        """With another list of nodes."""
+        proto = onnx.load(str(model))
+        nodes = change(list(proto.graph.node))
+        del proto.graph.node[:]
+        proto.graph.node.extend(nodes)
+        onnx.save(proto, str(self.dir / "rewritten.onnx"))
+        return self.dir / "rewritten.onnx"
+
+    def test_nodes_in_any_order(self):
+        model = self.build("esp-dl")
+        reverse = self.rewritten(model, lambda nodes: nodes[::-1])
+        for words in (["--target", "esp-dl"], []):
+            self.assertEqual(*(sorted(self.audit(m, *words)["layers"], key=lambda l: l["name"]) for m in (model, reverse)))
+
+    def test_a_plan_needs_names(self):
+        def without_names(nodes):
+            for node in nodes:
+                node.ClearField("name")
+            return nodes
+        said = self.audit(self.rewritten(self.build("esp-dl"), without_names), "--target", "esp-dl", "--plan-out", self.dir / "no.json", code=3)
+        self.assertIn("a Conv without a name found", said)
+        self.assertFalse((self.dir / "no.json").exists())
+
     def test_the_plan_saturates_less(self):
         plan = self.dir / "plan.json"
         before = self.audit(self.build("esp-dl"), "--target", "esp-dl", "--plan-out", plan)
