@@ -123,6 +123,19 @@ class Dialects(unittest.TestCase):
             self.assertEqual(layers_in_int8(self.folder / "again.onnx"), layers_in_int8(theirs), dialect)
             self.assertEqual(scales(self.folder / "again.onnx"), scales(theirs), dialect)
 
+    def test_nodes_without_names_are_known_by_their_outputs(self):
+        def encodings():
+            theirs = self.by_onnxruntime("theirs.onnx", {"activation_type": QuantType.QUInt8, "per_channel": True})
+            errors = json.loads(self.good("--json", "analyze", self.model, "--quantized", theirs, "--data", self.data).stdout)
+            return json.loads(self.convert("aimet", "--quantized", theirs))["encodings"], [w["tensor"] for w in errors["weights"]]
+        named = encodings()
+        self.assertEqual({"w1", "w2", "w3"} - {e["name"] for e in named[0]}, set())
+        model = onnx.load(str(self.model))
+        for n in model.graph.node:
+            n.ClearField("name")
+        onnx.save(model, str(self.model))
+        self.assertEqual(encodings(), named)
+
     def test_overrides_without_scales_have_no_encoding(self):
         file = self.folder / "overrides.json"
         whole = {"quant_type": "QUInt8", "scale": 0.5, "zero_point": 3}

@@ -205,6 +205,13 @@ TEST(Encodings, AreThoseOfTheQuantizedModel) {
   }
 }
 
+TEST(Encodings, WithoutZeroPointAreOfTheTypeOfTheCodes) {
+  Model without = quantized();
+  for (Node& node : without.graph.nodes)
+    if (node.op_type == "DequantizeLinear" && node.inputs[0].starts_with("w2")) node.inputs.resize(2);
+  EXPECT_EQ(encodings_of(model(), without).at("w2")[0].quant_type, DataType::kInt8);
+}
+
 TEST(Encodings, GoThroughAimetAndOnnxruntime) {
   ForeignPlan plan;
   plan.plan.schemes = {{"/block/conv2", Scheme::kInt8}, {"/block/add", Scheme::kInt8}};

@@ -35,7 +35,7 @@ class Encodings {
     const Node& node = *producer;
     const Tensor* scale = index_.constant(node.inputs[1]);
     const Tensor* zero_point = node.inputs.size() > 2 ? index_.constant(node.inputs[2]) : nullptr;
-    const DataType type = zero_point ? zero_point->type() : DataType::kUint8;
+    const DataType type = zero_point ? zero_point->type() : type_of_codes(node);
     if (!scale || type == DataType::kInt32 || node.int_attribute("block_size", 0) > 0) return;
     std::vector<TensorOverride> entries(static_cast<size_t>(scale->element_count()));
     for (size_t c = 0; c < entries.size(); ++c) {
@@ -47,6 +47,15 @@ class Encodings {
     if (entries.empty() || (entries.size() > 1 && !weight)) return;
     if (!scale->dims().empty() && entries.size() > 1) entries.front().axis = node.int_attribute("axis", 1);
     result[tensor] = std::move(entries);
+  }
+
+  // Without a zero point.
+  DataType type_of_codes(const Node& dequantize) const {
+    const auto known = index_.types.find(dequantize.inputs[0]);
+    if (known != index_.types.end() && known->second != DataType::kUndefined) return known->second;
+    const Node* quantize = index_.edges.producer(dequantize.inputs[0]);
+    const int64_t given = quantize ? quantize->int_attribute("output_dtype", 0) : 0;
+    return given == 0 ? DataType::kUint8 : static_cast<DataType>(given);
   }
 
   internal::Comparison comparison_;

@@ -1,5 +1,6 @@
 #include "quantization/read/compare_tensors.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -150,10 +151,31 @@ class Comparer {
   Comparison result_;
 };
 
+// The operator, or its form on codes: Conv, QLinearConv, ConvInteger.
+bool does(const Node& quantized, const Node& layer) {
+  return quantized.op_type.find(layer.op_type) != std::string::npos;
+}
+
+// Nodes without a name get that of the layer whose output they write: other tools quantize models as they are, whose
+// nodes got names here.
+Model with_names(const Model& float_model, const Model& quantized) {
+  Model named = quantized;
+  if (std::ranges::none_of(quantized.graph.nodes, [](const Node& n) { return n.name.empty(); })) return named;
+  const LayerForms forms(quantized);
+  const Node* first = quantized.graph.nodes.data();
+  for (const Node& layer : float_model.graph.nodes) {
+    const Node* now = forms.counterpart(layer);
+    if (now && now->name.empty() && does(*now, layer))
+      named.graph.nodes[static_cast<size_t>(now - first)].name = layer.name;
+  }
+  return named;
+}
+
 }  // namespace
 
 Comparison compare_tensors(const Model& float_model, const Model& quantized) {
-  return Comparer(float_model, quantized).run();
+  const Model named = with_names(float_model, quantized);
+  return Comparer(float_model, named).run();
 }
 
 }  // namespace seqto::internal

@@ -239,6 +239,7 @@ const Node* LayerForms::counterpart(const Node& node) const {
   // Renamed: whatever computes its output now, behind the nodes that only carry it.
   for (const auto& output : node.outputs) {
     const Node* p = producer(output);
+    if (!p) p = producer(output + "_quantized");  // onnxruntime's codes that no node reads as floats
     for (int i = 0; p && i < kLongestChain && is_plumbing(*p); ++i) p = producer(p->inputs[0]);
     if (p && !is_plumbing(*p)) return p;
   }
