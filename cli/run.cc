@@ -18,41 +18,52 @@ struct Flags {
   MetricOptions metrics;
 };
 
-// Of each sample, of each output.
-using Shapes = std::vector<std::vector<std::vector<int64_t>>>;
+using Answer = std::vector<Tensor>;  // of one sample, a tensor for each output
 
-bool has_one_shape(const Shapes& shapes, size_t output) {
-  return std::ranges::all_of(shapes, [&](const auto& sample) { return sample[output] == shapes[0][output]; });
+bool has_one_shape(const std::vector<Answer>& answers, size_t output) {
+  return std::ranges::all_of(answers, [&](const Answer& a) { return a[output].dims() == answers[0][output].dims(); });
 }
 
-std::vector<Initializer> arrays_of(Answers answers, const Shapes& shapes) {
+// What numpy has a type for stays as it is: int64 has values that float32 has not.
+Tensor as_numpy_has_it(const Tensor& tensor) {
+  const DataType type = tensor.type();
+  if (type != DataType::kBfloat16 && type != DataType::kFloat8e4m3fn && element_bits(type) >= 8) return tensor;
+  std::vector<float> values;
+  for (int64_t i = 0; i < tensor.element_count(); ++i) values.push_back(static_cast<float>(element(tensor, i)));
+  return float_tensor(tensor.dims(), std::move(values));
+}
+
+// The batch axis of 1 becomes the axis of samples.
+Tensor joined(const std::vector<Answer>& answers, size_t output) {
+  std::vector<int64_t> shape = answers[0][output].dims();
+  if (!shape.empty() && shape[0] == 1) shape[0] = std::ssize(answers);
+  else shape.insert(shape.begin(), std::ssize(answers));
+  std::vector<std::byte> bytes;
+  for (const Answer& answer : answers) {
+    const auto more = answer[output].bytes();
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  }
+  return Tensor::from(answers[0][output].type(), std::move(shape), std::move(bytes));
+}
+
+std::vector<Initializer> arrays_of(const std::vector<Answer>& answers, const std::vector<std::string>& outputs) {
   std::vector<Initializer> arrays;
-  for (size_t o = 0; o < answers.outputs.size(); ++o) {
-    if (!has_one_shape(shapes, o)) {
-      for (size_t i = 0; i < shapes.size(); ++i) {
-        const std::span<const float> row = answers.outputs[o].row(static_cast<int64_t>(i));
-        arrays.push_back(
-            {fmt::format("{}.{}", answers.names[o], i), float_tensor(shapes[i][o], {row.begin(), row.end()})});
-      }
-      continue;
-    }
-    // The batch axis of 1 becomes the axis of samples.
-    std::vector<int64_t> shape = answers.dims[o];
-    Outputs& output = answers.outputs[o];
-    if (!shape.empty() && shape[0] == 1) shape[0] = output.rows;
-    else shape.insert(shape.begin(), output.rows);
-    arrays.push_back({answers.names[o], float_tensor(shape, std::move(output.values))});
+  for (size_t o = 0; o < outputs.size() && !answers.empty(); ++o) {
+    if (has_one_shape(answers, o)) arrays.push_back({outputs[o], joined(answers, o)});
+    else
+      for (size_t i = 0; i < answers.size(); ++i)
+        arrays.push_back({fmt::format("{}.{}", outputs[o], i), answers[i][o]});
   }
   return arrays;
 }
 
-void say_which_differ(const std::vector<std::string>& outputs, const Shapes& shapes, const Env& env) {
+void say_which_differ(const std::vector<std::string>& outputs, const std::vector<Answer>& answers, const Env& env) {
   for (size_t o = 0; o < outputs.size(); ++o)
-    if (!has_one_shape(shapes, o))
+    if (!has_one_shape(answers, o))
       env.log(LogLevel::kInfo,
               fmt::format("samples answer '{0}' in several shapes: it is written as an array for each, "
                           "'{0}.0' to '{0}.{1}'",
-                          outputs[o], shapes.size() - 1));
+                          outputs[o], answers.size() - 1));
 }
 
 void print_result(const std::string& file, const std::vector<std::string>& outputs, int64_t samples,
@@ -76,24 +87,23 @@ void run_command(const Flags& flags, const Context& context) {
   auto runner = safe_runner_for(model, f.data, f.device.device, f.device.options, context);
   auto session = runner->load_file(file);
   // What is written has all positions; metrics see those that the mask counts.
-  Answers answers(session->output_names()), counted(session->output_names());
+  std::vector<Answer> answers;
+  Answers counted(session->output_names());
   std::vector<Truth> truths;
-  Shapes shapes;
   for (int64_t i : all_samples(*data)) {
     context.env.stop_if_cancelled("run");
     const Sample sample = data->read(i);
     const std::vector<Tensor> outputs = run_sample(*session, sample);
-    answers.append(outputs);
+    if (answers.empty()) Answers(session->output_names()).append(outputs);  // refuses what is no number
     if (!metrics.empty()) counted.append(outputs, sample.counted);
-    std::ranges::transform(outputs, std::back_inserter(shapes.emplace_back()), &Tensor::dims);
+    std::ranges::transform(outputs, std::back_inserter(answers.emplace_back()), as_numpy_has_it);
     truths.push_back(truth_of(sample));
     context.env.progress({"run", i + 1, data->size(), ""});
   }
   Measurement measurement;
   measure_task(measurement, metrics, counted, counted, truths);
-  const std::vector<Initializer> arrays = arrays_of(std::move(answers), shapes);
-  save_npz(f.output, arrays);
-  say_which_differ(session->output_names(), shapes, context.env);
+  save_npz(f.output, arrays_of(answers, session->output_names()));
+  say_which_differ(session->output_names(), answers, context.env);
   if (context.json) return print_result(f.output, session->output_names(), data->size(), measurement);
   fmt::print("wrote {} outputs of {} samples to {}\n{}", session->output_names().size(), data->size(), f.output,
              task_metrics_text(measurement));

@@ -36,6 +36,21 @@ class Shapes(unittest.TestCase):
             with np.load(folder / "y.npz") as arrays:
                 return done.stderr, {key: arrays[key].shape for key in arrays}
 
+    def test_types_stay(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            nodes = [models.node("Add", ["x", "big"], ["y"]), models.node("Cast", ["x"], ["h"], to=models.TensorProto.FLOAT16)]
+            model = models.save(folder / "m.onnx", nodes, [("x", [1, 2], models.TensorProto.INT64)],
+                                [("y", [1, 2], models.TensorProto.INT64), ("h", [1, 2], models.TensorProto.FLOAT16)], [("big", np.int64([2**24 + 1, 2**53 + 1]))])
+            x = np.arange(6, dtype=np.int64).reshape(3, 2)
+            np.savez(folder / "x.npz", x=x)
+            done = models.seqto("run", model, "--data", folder / "x.npz", "-o", folder / "y.npz")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with np.load(folder / "y.npz") as arrays:
+                self.assertEqual((arrays["y"].dtype, arrays["h"].dtype), (np.int64, np.float16))
+                np.testing.assert_array_equal(arrays["y"], x + [2**24 + 1, 2**53 + 1])
+                np.testing.assert_array_equal(arrays["h"], x)
+
     def test_of_several_sizes(self):
         said, shapes = self.run_on(SIZES)
         self.assertEqual(shapes, {f"y.{i}": (1, 4, *size) for i, size in enumerate(SIZES)})
