@@ -129,7 +129,10 @@ void inspect(const std::string& path, const HubOptions& hub, const GroupFlags& f
   std::map<std::string, std::string> schemes;
   for (const LayerReport& r : explain(model)) schemes[r.name] = r.scheme;
   int64_t weights = 0;
-  for (const Initializer& i : model.graph.initializers) weights += static_cast<int64_t>(i.tensor.bytes().size());
+  for (const Initializer& i : model.graph.initializers) weights += std::ssize(i.tensor.bytes());
+  for (const Node& node : model.graph.nodes)
+    if (const Attribute* value = node.op_type == "Constant" ? node.attribute("value") : nullptr)
+      if (const auto* tensor = std::get_if<Tensor>(&value->value)) weights += std::ssize(tensor->bytes());
   if (context.json) {
     Json list = Json::array();
     for (const Layer& l : all)

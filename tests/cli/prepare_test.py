@@ -106,6 +106,11 @@ class Prepare(unittest.TestCase):
             self.assertIn(part, text)
         self.same_outputs(model)
 
+    def test_inspect_counts_weights_in_constant_nodes(self):
+        sizes = [json.loads(models.seqto("--json", "inspect", self.conv_with_norm(weight_as_constant=constant)).stdout)["weight_bytes"]
+                 for constant in (False, True)]
+        self.assertEqual(sizes, [4 * (4 * 3 * 3 * 3 + 4 * 4)] * 2)
+
     def test_flags(self):
         model = self.conv_with_norm(weight_as_constant=True)
         self.prepare(model, "--keep-batch-norms")
