@@ -78,7 +78,7 @@ void add_qdq_flags(Command word, QuantizeFlags& flags);  // the rarer half of th
 // A plan in any dialect; an empty name: the one that the file is in. Says in the log what could not be taken over.
 ForeignPlan load_plan(const std::string& path, const std::string& dialect, const Model& model, const Context& context);
 
-// Layers that could be int8 and that the plan in this file leaves otherwise.
+// Layers that could be int8 and that the plan in this file leaves in float, float16 included.
 std::vector<LayerId> float_layers(const std::string& path, const Model& model, const Context& context);
 
 // Loads, names the nodes, infers shapes, and converts opsets that the quantizer cannot take; says so in the log.

@@ -60,9 +60,11 @@ ForeignPlan load_plan(const std::string& path, const std::string& dialect, const
 std::vector<LayerId> float_layers(const std::string& path, const Model& model, const Context& context) {
   const Plan plan = load_plan(path, "", model, context).plan;
   std::vector<LayerId> layers;
-  for (const auto& [layer, scheme] : uniform_plan(model, Scheme::kInt8).schemes)
-    if (const auto it = plan.schemes.find(layer); it == plan.schemes.end() || it->second != Scheme::kInt8)
+  for (const auto& [layer, scheme] : uniform_plan(model, Scheme::kInt8).schemes) {
+    const auto it = plan.schemes.find(layer);
+    if (it == plan.schemes.end() || it->second == Scheme::kFloat32 || it->second == Scheme::kFloat16)
       layers.push_back(layer);
+  }
   return layers;
 }
 

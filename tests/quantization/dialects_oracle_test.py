@@ -105,6 +105,16 @@ class Dialects(unittest.TestCase):
         full = json.loads((out / "plans" / "full.json").read_text())["schemes"]
         self.assertEqual(sorted(full), ["b_node", "c_node", "d_node", "f_node", "p_node"])
 
+    def test_tune_keeps_what_the_plan_stores_in_other_integers(self):
+        plan = self.folder / "mixed.json"
+        schemes = {"a_node": "int8w_int16a", "b_node": "int8", "c_node": "int8_weights", "d_node": "float32", "p_node": "float16"}
+        plan.write_text(json.dumps({"schema_version": 1, "schemes": schemes}))
+        out = self.folder / "study"
+        self.good("tune", self.model, "--data", self.data, "--calibration-samples", 10, "--max-evaluations", 4,
+                  "--exclude-from", plan, "-o", out)
+        full = json.loads((out / "plans" / "full.json").read_text())["schemes"]
+        self.assertEqual(sorted(full), ["a_node", "b_node", "c_node"])
+
     def test_overrides_give_onnxruntime_our_scales(self):
         ours = self.quantized("ours.onnx", "--plan", self.plan)
         recipe = json.loads(self.convert("onnxruntime", self.plan, "--quantized", ours))
