@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -21,6 +22,7 @@ constexpr std::array<std::pair<Scheme, std::string_view>, 7> kSchemes{{{Scheme::
                                                                        {Scheme::kInt8Weights, "int8_weights"},
                                                                        {Scheme::kInt4Weights, "int4_weights"},
                                                                        {Scheme::kInt8wInt16a, "int8w_int16a"}}};
+constexpr int64_t kVersion = 1;                                                          // of the JSON form
 constexpr std::array<std::string_view, 3> kInt4Formats{"matmulnbits", "qdq", "folded"};  // as Int4Format has them
 
 }  // namespace
@@ -123,7 +125,7 @@ std::string plan_to_json(const Plan& plan) {
     schemes[layer] = internal::parse_json(layer_options_to_json(fields->second));
     schemes[layer]["scheme"] = to_string(scheme);
   }
-  return nlohmann::json{{"schema_version", 1}, {"schemes", schemes}}.dump(1);
+  return nlohmann::json{{"schema_version", kVersion}, {"schemes", schemes}}.dump(1);
 }
 
 namespace {
@@ -132,6 +134,22 @@ Error no_plan(const nlohmann::json::exception& error) {
   return Error(Code::kInvalidInput, fmt::format("[plan] {}; {{\"schemes\": {{layer: scheme}}}} or {{layer: "
                                                 "{{\"scheme\": scheme, field: value ...}}}} was expected",
                                                 error.what()));
+}
+
+// Of two entries one would count, and nobody would know which.
+void refuse_repeated_keys(const std::string& text) {
+  std::vector<std::set<std::string>> keys;
+  const auto take = [&](int, nlohmann::json::parse_event_t event, const nlohmann::json& read) {
+    using enum nlohmann::json::parse_event_t;
+    if (event == object_start) keys.emplace_back();
+    else if (event == object_end) keys.pop_back();
+    else if (event == key && !keys.back().insert(read.get<std::string>()).second)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[plan] '{}' found twice; one entry for each layer expected; leave one of them out",
+                              read.get<std::string>()));
+    return true;
+  };
+  static_cast<void>(nlohmann::json::parse(text, take));
 }
 
 }  // namespace
@@ -165,6 +183,12 @@ Plan plan_from_json(const std::string& text) {
                     fmt::format("[plan] '{}' found beside the schemes; one of {} expected; fields "
                                 "of a layer's scheme are in {{layer: {{\"scheme\": scheme, field: value}}}}",
                                 key, fmt::join(kKeys, ", ")));
+    if (const auto version = json.find("schema_version"); version != json.end() && *version != kVersion)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[plan] schema_version {} found; {} expected; update seqto, or write "
+                              "the plan in this form (docs/reference/formats.md)",
+                              version->dump(), kVersion));
+    refuse_repeated_keys(text);
     return internal::plan_of(json.at("schemes"));
   } catch (const nlohmann::json::exception& error) {
     throw no_plan(error);
