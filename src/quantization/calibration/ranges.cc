@@ -14,10 +14,15 @@ namespace {
 
 using nlohmann::json;
 
-// Numbers are plain, or {"data": [x], "dtype": "float32", "CLS": "numpy.array"}.
-float number(const json& value) {
+// Numbers are plain, or {"data": [x], "dtype": "float32", "CLS": "numpy.array"}; lists may be around them.
+float number(const json& value, const std::string& tensor) {
   const json* v = value.is_object() ? &value.at("data") : &value;
-  while (v->is_array()) v = &v->at(0);
+  for (; v->is_array(); v = &v->at(0))
+    if (v->size() > 1)
+      throw Error(Code::kInvalidInput,
+                  fmt::format("[ranges] {} bounds of '{}' found, one for each channel; one for the whole tensor "
+                              "expected; calibrate with per_channel=False, or with `seqto calibrate`",
+                              v->size(), tensor));
   return v->get<float>();
 }
 
@@ -81,15 +86,15 @@ Ranges load_ranges(const std::filesystem::path& path) {
     Ranges ranges;
     for (const auto& [tensor, entry] : data.items()) {
       if (!entry.is_object() || !entry.contains("lowest")) continue;
-      Range range{number(entry.at("lowest")), number(entry.at("highest"))};
+      Range range{number(entry.at("lowest"), tensor), number(entry.at("highest"), tensor)};
       if (std::isfinite(range.lowest) && std::isfinite(range.highest) && range.lowest > range.highest)
         throw Error(
             Code::kInvalidInput,
             fmt::format("[ranges] {}: lowest {} and highest {} of '{}' found; the lowest first expected; correct "
                         "it, or write one with `seqto calibrate`",
                         path.string(), range.lowest, range.highest, tensor));
-      if (entry.contains("avg")) range.avg = number(entry.at("avg"));
-      if (entry.contains("std")) range.std = number(entry.at("std"));
+      if (entry.contains("avg")) range.avg = number(entry.at("avg"), tensor);
+      if (entry.contains("std")) range.std = number(entry.at("std"), tensor);
       range.histogram = histogram_of(entry);
       ranges[tensor] = std::move(range);
     }
