@@ -1,7 +1,9 @@
 #include "word_flags.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -39,12 +41,28 @@ bool folds_batch_norms(const WordFlags& f) {
   return f.plan.empty() ? f.best : detect_dialect(read_text(f.plan)) == Dialect::kSeqto;
 }
 
+void require_tensors(const CalibrateOptions& calibration, const Model& model) {
+  std::vector<std::string> tensors;
+  for (const Node& node : model.graph.nodes)
+    for (const auto* names : {&node.inputs, &node.outputs}) tensors.insert(tensors.end(), names->begin(), names->end());
+  for (const auto& [pattern, method] : calibration.tensor_methods) {
+    const auto fits = [&](const std::string& tensor) {
+      return pattern == tensor || ::fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0;
+    };
+    if (std::ranges::none_of(tensors, fits))
+      throw Error(Code::kUsage,
+                  fmt::format("[calibrate] --tensor-method {}={} found, which fits no tensor of the model{}", pattern,
+                              to_string(method), did_you_mean(pattern, tensors)));
+  }
+}
+
 }  // namespace
 
 Model load_model_of(const WordFlags& f, const Context& context) {
   Model model =
       load_for_quantizing(model_file(f.model, f.hub, context), f.quantize.parsed(), context.env, folds_batch_norms(f));
   if (f.prepare) model = prepare(model).model;
+  require_tensors(f.quantize.calibration(), model);
   return model;
 }
 

@@ -395,6 +395,10 @@ class Errors(unittest.TestCase):
         broken.write_text('{"schemes": {"conv": "int8"}, "options": {"conv": {"per_channel": true}}}')
         self.fails(INVALID, ["'options' found", "one of schema_version, schemes, recipe expected", '"scheme": scheme, field'],
                    "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
+        broken.write_text('{"schema_version": 2, "schemes": {"conv": "int8"}}')
+        self.fails(INVALID, ["schema_version 2 found", "1 expected"], "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
+        broken.write_text('{"schemes": {"conv": "int8", "conv": "float32"}}')
+        self.fails(INVALID, ["'conv' found twice"], "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
         broken.write_text('{"schemes": {"convolution": "int8", "head": "int8_weights"}}')
         self.fails(INVALID, ["'convolution', 'head' found, none of them a layer", "a plan for this model expected", "seqto inspect"],
                    "quantize", self.model, "--data", self.data, "-o", self.out, "--plan", broken)
@@ -405,8 +409,28 @@ class Errors(unittest.TestCase):
             broken.write_text(text)
             self.fails(INVALID, ["broken.json", "seqto calibrate"], "quantize", self.model, "-o", self.out, "--ranges",
                        broken)
+        bounds = {key: {"data": [1.0, 2.0], "dtype": "float32", "CLS": "numpy.array"} for key in ("lowest", "highest")}
+        broken.write_text(json.dumps({"CLS": "TensorsData", "data": {"x": {**bounds, "CLS": "TensorData"}}}))
+        self.fails(INVALID, ["2 bounds of 'x' found, one for each channel", "per_channel=False"], "quantize", self.model, "-o", self.out,
+                   "--ranges", broken)
         broken.write_text('{"data": {}}')
         self.fails(INVALID, ["range"], "quantize", self.model, "-o", self.out, "--ranges", broken)
+
+    def test_tensor_methods_fit_a_tensor(self):
+        for words in (["quantize", self.model, "-o", self.out], ["calibrate", self.model, "-o", self.out]):
+            self.fails(USAGE, ["--tensor-method conv_out=mse found", "fits no tensor"], *words, "--data", self.data, "--tensor-method", "conv_out=mse")
+        model = onnx.load(str(self.model))
+        for node in model.graph.node:
+            for names in (node.input, node.output):
+                names[:] = ["c[0]" if name == "c" else name for name in names]
+        onnx.save(model, str(self.model))
+        plain, own = ([], ["--tensor-method", "c[0]=percentile", "--percentile", 90])
+        found = []
+        for words in (plain, own):
+            done = models.seqto("calibrate", self.model, "--data", self.data, "-o", self.dir / "r.json", *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found.append(json.loads((self.dir / "r.json").read_text())["data"])
+        self.assertEqual({name for name in found[0] if found[0][name]["highest"] != found[1][name]["highest"]}, {"c[0]"})
 
     def test_report_of_nothing(self):
         self.fails(INVALID, ["study.jsonl"], "report", self.dir)

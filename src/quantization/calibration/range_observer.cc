@@ -18,7 +18,7 @@ namespace {
 
 CalibrationMethod method_of(const std::string& tensor, const CalibrateOptions& options) {
   for (const auto& [pattern, method] : options.tensor_methods)
-    if (::fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0) return method;
+    if (pattern == tensor || ::fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0) return method;
   return options.method;
 }
 
