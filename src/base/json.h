@@ -24,11 +24,12 @@ std::optional<size_t> too_deep_at(std::string_view text);
 // Throws Error{kInvalidInput}.
 [[noreturn]] void refuse_deep_json(size_t at);
 
-// Throws nlohmann's parse_error, which callers turn into an Error that names the file.
+// Throws nlohmann's parse_error, which callers turn into an Error that names the file. `look` sees what is read, as
+// nlohmann's callbacks do.
 template <class Json = nlohmann::json>
-Json parse_json(std::string_view text) {
+Json parse_json(std::string_view text, const typename Json::parser_callback_t& look = nullptr) {
   if (auto at = too_deep_at(text)) throw nlohmann::json::parse_error::create(101, *at, kTooDeepJson, nullptr);
-  return Json::parse(text);
+  return Json::parse(text, look);
 }
 
 // A discarded value where the text is no JSON. Throws Error{kInvalidInput} where it is nested too deep.

@@ -136,11 +136,13 @@ Error no_plan(const nlohmann::json::exception& error) {
                                                 error.what()));
 }
 
+using Json = nlohmann::ordered_json;
+
 // Of two entries one would count, and nobody would know which.
-void refuse_repeated_keys(const std::string& text) {
+Json with_single_keys(const std::string& text) {
   std::vector<std::set<std::string>> keys;
-  const auto take = [&](int, nlohmann::json::parse_event_t event, const nlohmann::json& read) {
-    using enum nlohmann::json::parse_event_t;
+  return internal::parse_json<Json>(text, [&](int, Json::parse_event_t event, const Json& read) {
+    using enum Json::parse_event_t;
     if (event == object_start) keys.emplace_back();
     else if (event == object_end) keys.pop_back();
     else if (event == key && !keys.back().insert(read.get<std::string>()).second)
@@ -148,8 +150,7 @@ void refuse_repeated_keys(const std::string& text) {
                   fmt::format("[plan] '{}' found twice; one entry for each layer expected; leave one of them out",
                               read.get<std::string>()));
     return true;
-  };
-  static_cast<void>(nlohmann::json::parse(text, take));
+  });
 }
 
 }  // namespace
@@ -175,7 +176,7 @@ Plan internal::plan_of(const nlohmann::ordered_json& schemes) {
 
 Plan plan_from_json(const std::string& text) {
   try {
-    const auto json = internal::parse_json<nlohmann::ordered_json>(text);
+    const auto json = with_single_keys(text);
     constexpr std::array<std::string_view, 3> kKeys{"schema_version", "schemes", "recipe"};
     for (const auto& [key, value] : json.items())
       if (std::ranges::count(kKeys, key) == 0)
@@ -188,7 +189,6 @@ Plan plan_from_json(const std::string& text) {
                   fmt::format("[plan] schema_version {} found; {} expected; update seqto, or write "
                               "the plan in this form (docs/reference/formats.md)",
                               version->dump(), kVersion));
-    refuse_repeated_keys(text);
     return internal::plan_of(json.at("schemes"));
   } catch (const nlohmann::json::exception& error) {
     throw no_plan(error);
