@@ -154,9 +154,9 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   take_quantize_options(call.recipe.calibrate, options, k.given("method"));
   const Model given = model_of(model);
   refuse_trees(given);
-  call.model =
-      (asked.names_types && asked.plan.is_none() ? quantizable_form(given, options) : tunable_form(given, options))
-          .model;
+  // Overrides name layers, tensors and scales of the model as it came.
+  const bool as_it_came = (asked.names_types && asked.plan.is_none()) || !options.tensor_overrides.empty();
+  call.model = (as_it_came ? quantizable_form(given, options) : tunable_form(given, options)).model;
   options.exclude = expand_patterns(options.exclude, call.model);
   options.include = expand_patterns(options.include, call.model);
   choose_layers(call);

@@ -150,7 +150,7 @@ class Shown(Case):
         env = {"SEQTO_HUB_URL": hub.url, "SEQTO_HUB_CACHE": str(self.dir / "cache"), "no_proxy": "*"}
         pair = (models.DIGITS, int8)
         calls = ((("validate", *pair, *few, *loose), "output", 0, "32"), (("validate", *pair, *few), "output", 5, "1;31"),
-                 (("bench", *pair, "--launches", 1, "--rounds", 2), "model", 0, "(?:1;31|32)"),
+                 (("bench", *pair, "--launches", 1, "--rounds", 4), "model", 0, "(?:1;31|32)"),
                  (("check", self.dir / "a", "--max-size", "90%", "--max-loss", 1), "figure", 0, "32"),
                  (("check", self.dir / "a", "--max-size", "1%"), "figure", 5, "1;31"),
                  (("report", self.dir / "a", self.dir / "b", "-o", self.dir / "both"), "model", 0, None),
