@@ -14,8 +14,8 @@ namespace {
 Tensor nothing(const ValueInfo& input) {
   std::vector<int64_t> dims;
   for (const Dimension& d : *input.shape) dims.push_back(std::max<int64_t>(0, d.value));
-  const size_t batch = *batch_axis(input);
-  dims[batch] = std::max<int64_t>(1, dims[batch]);
+  if (const auto batch = batch_axis(input); batch && *batch < dims.size())
+    dims[*batch] = std::max<int64_t>(1, dims[*batch]);
   return {input.type, dims, nullptr, {}};
 }
 
