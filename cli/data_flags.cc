@@ -103,9 +103,7 @@ void add_data_flags(Command word, DataFlags& f, bool required) {
   if (required) data.required();
   input.add_option("--labels", o.labels, "CSV of file,label or file,target; .npz of targets; boxes");
   input.add_option("--preprocess", o.preprocess, "Of images").type_name("imagenet|yolo|unit|none|FILE");
-  input
-      .add_option("--samples", o.samples,
-                  "Use N samples: the first, or (to quantize, tune) of each class")
+  input.add_option("--samples", o.samples, "Use N samples: the first, or (to quantize, tune) of each class")
       .check_not_negative();
   detail.add_option("--random-samples", o.random_samples, "Use K samples drawn at random").check_not_negative();
   detail.add_option("--seed", o.seed, "Seed of the drawing, of random data, and of strategies that draw plans");

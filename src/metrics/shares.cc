@@ -61,15 +61,14 @@ std::optional<Interval> trusted_interval(const Measurement& m, const std::string
   if (samples > 0) {
     const bool counts = figure == kChanged;
     const int64_t changed = counts ? units_among(m, m.samples.at(figure), true) : 0;
-    const double each = changed > 0 ? value * static_cast<double>(samples) / static_cast<double>(changed)
-                                    : changed_share(m, figure);
+    const double each =
+        changed > 0 ? value * static_cast<double>(samples) / static_cast<double>(changed) : changed_share(m, figure);
     // A drop below 0 for certain is none.
     if (trusted.high >= 0) trusted.high = std::max(trusted.high, most_of(changed, samples) * each);
     return trusted;
   }
   if (!interval || all == 0 || all >= kFew) return interval;
-  trusted.high = all == 1 ? std::numeric_limits<double>::infinity()
-                          : value + (trusted.high - value) * expansion(all);
+  trusted.high = all == 1 ? std::numeric_limits<double>::infinity() : value + (trusted.high - value) * expansion(all);
   return trusted;
 }
 
