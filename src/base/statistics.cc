@@ -102,21 +102,31 @@ Interval bootstrap_mean(std::span<const double> values, const Blocks& blocks) {
   return bootstrap_means(std::span(&column, 1), blocks)[0];
 }
 
+namespace {
+
+// The probability of at most `count` of so many, each with probability `share`.
+double binomial_up_to(int64_t count, int64_t samples, double share) {
+  const auto n = static_cast<double>(samples);
+  double sum = 0;
+  for (int64_t i = 0; i <= count; ++i) {
+    const auto k = static_cast<double>(i);
+    sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(share) +
+                    (n - k) * std::log1p(-share));
+  }
+  return sum;
+}
+
+}  // namespace
+
 double most_of(int64_t count, int64_t samples) {
   if (count >= samples) return 1;
-  const auto n = static_cast<double>(samples);
-  // The probability of so few is 2.5 % at the end.
-  const auto probability = [&](double share) {
-    double sum = 0;
-    for (int64_t k = 0; k <= count; ++k)
-      sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - static_cast<double>(k) + 1) +
-                      static_cast<double>(k) * std::log(share) + (n - static_cast<double>(k)) * std::log1p(-share));
-    return sum;
-  };
-  if (count == 0) return 1 - std::pow(0.025, 1 / n);
-  double low = static_cast<double>(count) / n, high = 1;
+  if (count == 0) return 1 - std::pow(0.025, 1 / static_cast<double>(samples));
+  double low = static_cast<double>(count) / static_cast<double>(samples), high = 1;
   constexpr int kHalvings = 50;
-  for (int i = 0; i < kHalvings; ++i) (probability((low + high) / 2) > 0.025 ? low : high) = (low + high) / 2;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (binomial_up_to(count, samples, middle) > 0.025 ? low : high) = middle;
+  }
   return low;
 }
 
@@ -128,12 +138,7 @@ double expansion(int64_t values) {
 }
 
 double mcnemar(int64_t first, int64_t second) {
-  const int64_t n = first + second;
-  double tail = 0;  // of the binomial distribution with p = 1/2
-  for (int64_t k = 0; k <= std::min(first, second); ++k)
-    tail += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
-                     static_cast<double>(n) * std::log(2.0));
-  return std::min(1.0, 2 * tail);
+  return std::min(1.0, 2 * binomial_up_to(std::min(first, second), first + second, 0.5));
 }
 
 }  // namespace seqto

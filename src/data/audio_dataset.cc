@@ -122,16 +122,6 @@ int64_t count_windows(int64_t frames, const AudioWindows& w) {
   return std::max<int64_t>(0, frames + w.lead - w.window) / w.hop + 1;
 }
 
-void tell_kinds(std::vector<AudioFile>& files) {
-  std::vector<std::string> names;
-  for (const AudioFile& file : files) names.push_back(file.name);
-  const std::vector<std::string> classes = classes_of(names);
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (files[i].label >= 0) files[i].kind = std::to_string(files[i].label);
-    else if (!classes.empty()) files[i].kind = classes[i];
-  }
-}
-
 // Windows of one file are much alike.
 SampleKind kind_of(const std::vector<AudioFile>& files, const Place& place) {
   return {files[place.file].kind, static_cast<int64_t>(place.file)};

@@ -86,16 +86,6 @@ std::vector<ImageFile> list_described(const YoloData& data) {
   return files;
 }
 
-void tell_kinds(std::vector<ImageFile>& files) {
-  std::vector<std::string> names;
-  for (const ImageFile& file : files) names.push_back(file.name);
-  const std::vector<std::string> classes = classes_of(names);
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (files[i].label >= 0) files[i].kind = std::to_string(files[i].label);
-    else if (!classes.empty()) files[i].kind = classes[i];
-  }
-}
-
 // Pixels are whole numbers, which an input of integers reads as they are.
 void require_whole(const std::array<std::vector<float>, 3>& values, DataType type, const std::string& input) {
   if (type == DataType::kFloat || type == DataType::kFloat16 || type == DataType::kBfloat16 ||

@@ -23,6 +23,17 @@ std::vector<int64_t> mixed(std::span<const SampleKind> kinds, uint64_t seed);
 // Classes by the folders that files lie in, else by their names up to a number: cat_01.png and cat_02.png. Empty where
 // they tell nothing.
 std::vector<std::string> classes_of(std::span<const std::string> files);
+// Sets `kind` of files with `name` and `label`: the label, else the class.
+template <class File>
+void tell_kinds(std::vector<File>& files) {
+  std::vector<std::string> names;
+  for (const File& file : files) names.push_back(file.name);
+  const std::vector<std::string> classes = classes_of(names);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i].label >= 0) files[i].kind = std::to_string(files[i].label);
+    else if (!classes.empty()) files[i].kind = classes[i];
+  }
+}
 
 // The indices that the options ask for, in their order. `kind_of` tells what is known of one. Throws
 // Error{kInvalidInput} where more are to be drawn than there are.

@@ -13,11 +13,12 @@ namespace {
 constexpr const char* kChanged = "top1_disagreement";
 
 // Numbered as resamples are drawn: blocks, or the samples themselves.
-int64_t units_among(const Measurement& m, const std::vector<double>& values, bool changed) {
+int64_t changed_units(const Measurement& m) {
+  const std::vector<double>& values = m.samples.at(kChanged);
   const bool in_blocks = m.blocks.size() == values.size();
   std::set<int64_t> units;
   for (size_t i = 0; i < values.size(); ++i)
-    if (!changed || values[i] > 0) units.insert(in_blocks ? m.blocks[i] : static_cast<int64_t>(i));
+    if (values[i] > 0) units.insert(in_blocks ? m.blocks[i] : static_cast<int64_t>(i));
   return std::ssize(units);
 }
 
@@ -59,8 +60,7 @@ std::optional<Interval> trusted_interval(const Measurement& m, const std::string
   const int64_t samples = independent_samples(m, figure), all = samples_of(m);
   Interval trusted = interval.value_or(Interval{value, value});
   if (samples > 0) {
-    const bool counts = figure == kChanged;
-    const int64_t changed = counts ? units_among(m, m.samples.at(figure), true) : 0;
+    const int64_t changed = figure == kChanged ? changed_units(m) : 0;
     const double each =
         changed > 0 ? value * static_cast<double>(samples) / static_cast<double>(changed) : changed_share(m, figure);
     // A drop below 0 for certain is none.

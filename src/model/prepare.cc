@@ -68,7 +68,10 @@ struct Scope {
 struct Change {
   bool shrinks = false, grows = false;
 
-  void add(double now, double before) { shrinks |= now<before, grows |= now> before; }
+  void add(double now, double before) {
+    if (now < before) shrinks = true;
+    if (now > before) grows = true;
+  }
 };
 
 // By its scales, else by the shapes; nothing where neither is known.

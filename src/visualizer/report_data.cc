@@ -53,9 +53,6 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   json["metrics"] = measured.metrics;
   json["intervals"] = Json::object();
   for (const auto& [name, interval] : measured.intervals) json["intervals"][name] = {interval.low, interval.high};
-  // Samples of which none changed still leave some share possible.
-  if (const auto interval = judged_interval(point, "top1_disagreement"); interval && json["kind"] != "float")
-    json["intervals"]["top1_disagreement"] = {interval->low, interval->high};
   if (!point.alike.empty()) json["alike"] = point.alike;
   if (point.mcnemar) json["mcnemar"] = format_figure(*point.mcnemar);
   return json;

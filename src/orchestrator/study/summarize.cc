@@ -64,6 +64,7 @@ struct Pointer {
 
   SummaryPoint operator()(const Trial& trial) const {
     SummaryPoint p{.trial = trial};
+    // For all that read it: the table, the report, and check of the study.
     if (auto& m = p.trial.measurement; m && trial.id != "float") {
       const auto changed = m->intervals.find("top1_disagreement");
       if (changed != m->intervals.end())

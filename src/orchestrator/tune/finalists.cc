@@ -73,7 +73,7 @@ class Rounds {
   double start_;
 };
 
-constexpr double kAnyTimes = 1000;
+constexpr double kAnyTimes = 1000;  // no ratio that is met is ruled out
 
 constexpr const char* kNextTokens = "the next token of finalists in turn";
 

@@ -160,7 +160,6 @@ bool does(const Node& quantized, const Node& layer) {
 // nodes got names here.
 Model with_names(const Model& float_model, const Model& quantized) {
   Model named = quantized;
-  if (std::ranges::none_of(quantized.graph.nodes, [](const Node& n) { return n.name.empty(); })) return named;
   const LayerForms forms(quantized);
   const Node* first = quantized.graph.nodes.data();
   for (const Node& layer : float_model.graph.nodes) {
@@ -174,8 +173,9 @@ Model with_names(const Model& float_model, const Model& quantized) {
 }  // namespace
 
 Comparison compare_tensors(const Model& float_model, const Model& quantized) {
-  const Model named = with_names(float_model, quantized);
-  return Comparer(float_model, named).run();
+  if (std::ranges::none_of(quantized.graph.nodes, [](const Node& n) { return n.name.empty(); }))
+    return Comparer(float_model, quantized).run();
+  return Comparer(float_model, with_names(float_model, quantized)).run();
 }
 
 }  // namespace seqto::internal
