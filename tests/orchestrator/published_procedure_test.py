@@ -2,7 +2,8 @@
 
 The published script takes minutes, so its result is kept in .deps/cache by the content of everything that shapes it.
 Sizes within 0.1 %, KL within 0.0005, other losses within one sample of the 150, and the same exclusion order but for tensors
-whose errors tie.
+whose errors tie: onnxruntime lists those in the order of Python's hashes, another one in each process. A trial that ends
+between two of them excludes another layer than ours, so only trials that exclude the same are compared.
 SEQTO_SLOW=1 adds mobilenetv2.
 """
 import hashlib
@@ -65,7 +66,9 @@ def check(root, script, name, scratch):
     same_order(name, published[-1]["excluded"], ours[-1]["excluded"], errors)
     assert len(ours) == len(published), f"{name}: {len(published)} trials published, {len(ours)} here"
     worst_size = worst_kl = worst_other = 0
-    for i, (a, b) in enumerate(zip(published, ours)):
+    same = [(i, a, b) for i, (a, b) in enumerate(zip(published, ours)) if set(a["excluded"]) == set(b["excluded"])]
+    assert len(same) >= 0.8 * len(ours), f"{name}: only {len(same)} of {len(ours)} trials exclude the same"
+    for i, a, b in same:
         size, kl = b["size_bytes"], b["losses"]["kl"]
         worst_size = max(worst_size, abs(size / a["size_bytes"] - 1))
         worst_kl = max(worst_kl, abs(kl - a["kl"]))
@@ -74,7 +77,7 @@ def check(root, script, name, scratch):
         for loss in ("top1_disagreement", "rank_dissimilarity"):
             worst_other = max(worst_other, abs(b["losses"][loss] - a[loss]))
             assert abs(b["losses"][loss] - a[loss]) <= 1.01 / EVALUATION, f"{name} trial {i}: {loss} {a[loss]} published, {b['losses'][loss]} here"
-    print(f"{name}: {len(ours)} trials, sizes within {worst_size:.4%}, KL within {worst_kl:.2g}, others {worst_other:.2g}")
+    print(f"{name}: {len(same)} of {len(ours)} trials exclude the same, sizes within {worst_size:.4%}, KL within {worst_kl:.2g}, others {worst_other:.2g}")
 
 
 def same_order(name, published, ours, errors):
