@@ -31,9 +31,9 @@ IMPROVED = {"equalize": ["--equalize"], "center": ["--center"], "smooth": ["--sm
             "learned": ["--rounding", "learned"], "improve": ["--improve"]}
 # What it may lose whatever plain rounding does. Corrected biases keep the mean, which is not what counts where a Tanh cuts
 # off most of the samples (seed 243). Smoothing asks more of the weights, of which activations in 16 bits have no need (1234).
-# Beyond that, how many times what plain rounding loses: 1.2 times at most on seeds 0 to 23 and 100 to 169. Codes in 4 bits are
-# learned layer by layer, which the layers behind need not thank: 1.3 times, and 4.9 in seed 21.
-TIMES = {"static": 2, "weights": 8}
+# Beyond that, twice what plain rounding loses. Codes in 4 bits are learned layer by layer, which the layers behind need not
+# thank: where the answers tell so (seed 21, 4.9 times), the nearest codes stay.
+TIMES = 2
 ALLOWED = {"correct biases": 5e-2, "smooth": 2e-2, "smooth, searched": 2e-2}
 
 
@@ -80,14 +80,14 @@ def run_seed(job):
             if not plain or (form == "weights" and name not in ("learned", "improve")):
                 continue
             improved = loss(f"{form}, {name}", base + flags)
-            if improved and any(i > max(TIMES[form] * p, ALLOWED.get(name, 2e-3)) for i, p in zip(improved, plain)):
+            if improved and any(i > max(TIMES * p, ALLOWED.get(name, 2e-3)) for i, p in zip(improved, plain)):
                 failures.append(f"{form}, {name}: loses {improved}, plain rounding {plain}")
     return seed, Counter(kinds), failures
 
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_IMPROVERS_COUNT", 12)))
+    a.add_argument("--count", type=int, default=int(os.environ.get("SEQTO_IMPROVERS_COUNT", 22)))
     a.add_argument("--seed", type=int, default=0)
     a.add_argument("--only", action="store_true")
     a = a.parse_args()

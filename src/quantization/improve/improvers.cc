@@ -41,6 +41,8 @@ struct Improving {
 
 namespace {
 
+constexpr int64_t kCompared = 32;  // samples, as refine_ranges
+
 bool any_layer(const Plan& plan, const Improver& improver) {
   return std::ranges::any_of(plan.options, [&](const auto& layer) { return improver.asked(layer.second); });
 }
@@ -71,11 +73,29 @@ void search(Improving& i) {
   i.found.corrections.scales = search_scales({quantizer, rest}, i.on);
 }
 
+// Each layer's output comes nearer to the float model's; those of the whole model need not, as where attention reads
+// them in few bits. Then the codes stay the nearest ones.
 void learn(Improving& i) {
   Quantizer quantizer = i.quantizer();
-  i.found.corrections.rounding = learn_rounding({quantizer, i.candidate.plan, {i.found.corrections}}, i.on,
-                                                {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
-  i.found.corrections = wanted(std::move(i.found.corrections), i.candidate.plan, i.options);
+  Corrections learned = i.found.corrections;
+  learned.rounding = learn_rounding({quantizer, i.candidate.plan, {i.found.corrections}}, i.on,
+                                    {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
+  learned = wanted(std::move(learned), i.candidate.plan, i.options);
+  if (!learned.rounding.empty()) {
+    const internal::SameAnswers same(i.candidate.model, i.on, kCompared);
+    const auto difference = [&](const Corrections& corrections) {
+      return same.difference(quantizer.quantize(i.candidate.plan, {corrections}));
+    };
+    const auto after = difference(learned), before = after ? difference(i.found.corrections) : after;
+    if (after > before) {
+      i.on.env.log(
+          LogLevel::kWarning,
+          fmt::format("learned roundings change the answers by {:.2g} of them, the nearest by {:.2g}: left out", *after,
+                      *before));
+      return;
+    }
+  }
+  i.found.corrections = std::move(learned);
 }
 
 Corrections with_shifts(const Improving& i, BiasCorrection correction) {
@@ -300,7 +320,7 @@ Model rewrite(Model model, Rewriting rewriting, QuantizeOptions& options, const 
   how.smooth_alpha = rewriting.asked.smooth_alpha;
   if (rewriting.any_static) how.quantized_ops = options.op_types.empty() ? default_op_types() : options.op_types;
   const Model original = model;
-  internal::SameAnswers same(original, on);
+  const internal::SameAnswers same(original, on);
   for (const Improver& i : kImprovers) {
     if (!i.rewrite || !i.asked(rewriting.asked)) continue;
     how.readers = rewriting.readers ? rewriting.readers(i) : nullptr;
