@@ -265,7 +265,7 @@ void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   f.best =
       std::ranges::none_of(kTypeFields, is_named) && std::ranges::none_of(kFormFields, is_named) && !is_named("compat");
   if ((f.mode != "static" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
-  if (f.mode != "static" || !f.best || is_named("plan") || f.improve.names()) return;
+  if (f.mode != "static" || !f.best || is_named("plan")) return;
   f.quantize.fast_on = f.device.device;  // where no target is given
   f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);
   if (f.quantize.parsed().reduce_range)

@@ -2,6 +2,7 @@
 import json
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +71,11 @@ def bias_correction(folder):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(24, 3, 8, 8)).astype(np.float32)
     np.savez(folder / "data.npz", x=x)
-    for opset, shared, flags in ((17, False, []), (18, True, []), (21, False, ["--per-channel", "--activation-type", "uint8"])):
+    int8 = ["--activation-type", "int8"]
+    for opset, shared, flags in ((17, False, int8), (18, True, int8), (21, False, ["--per-channel", "--activation-type", "uint8"])):
         path = network(folder / "model.onnx", opset, shared)
         model = onnx.load(path)
-        plain = quantize(folder, path, *(flags or ["--activation-type", "int8"]))  # the types that named improvers get
+        plain = quantize(folder, path, *flags)
         fast = quantize(folder, path, "--bias-correction", "fast", *flags)
         full = quantize(folder, path, "--bias-correction", "full", *flags)
         none, local, whole = (mean_errors(model, q, x) for q in (plain, fast, full))
@@ -99,6 +101,19 @@ def bias_correction_of_16_bits(folder):
         plain, fast = (quantize(folder, path, "--plan", folder / "plan.json", *more) for more in ([], ["--bias-correction", "fast"]))
         none, local = (mean_errors(onnx.load(path), q, x) for q in (plain, fast))
         assert local[0] < none[0] / 2, (opset, none, local)
+
+
+def types_beside_named_improvers(folder):
+    """They are those without: an improver is no reason for other types."""
+    np.savez(folder / "data.npz", x=np.random.default_rng(0).normal(size=(24, 3, 8, 8)).astype(np.float32))
+    path = network(folder / "model.onnx")
+    plain, *named = (Counter((n.op_type, len(scale_of(q, n))) for n in q.graph.node if n.op_type.endswith("QuantizeLinear"))
+                     for q in (quantize(folder, path, *flags) for flags in (["--no-improve"], ["--equalize"], ["--smooth-quant"])))
+    assert plain == named[0] == named[1], (plain, named)
+
+
+def scale_of(model, node):
+    return next(numpy_helper.to_array(i).reshape(-1) for i in model.graph.initializer if i.name == node.input[1])
 
 
 def bias_correction_in_float(folder):
@@ -362,7 +377,7 @@ def usage(folder):
 
 
 def main():
-    for test in (bias_correction, bias_correction_of_16_bits, bias_correction_in_float, centered_channels, refined_ranges, cut_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
+    for test in (bias_correction, bias_correction_of_16_bits, types_beside_named_improvers, bias_correction_in_float, centered_channels, refined_ranges, cut_ranges, headroom_of_16_bits, unified_concat, boxes_and_scores, rounded_weights, rounded_blocks, usage):
         with tempfile.TemporaryDirectory() as scratch:
             test(Path(scratch))
     return 0

@@ -69,7 +69,7 @@ def tensors(data):
 
 def on_all_layers(folder, model, fields):
     for field in fields:
-        for scheme, flags in (("int8", []), ("int8_dynamic", ["--mode", "dynamic", "--weight-type", "int8"])):
+        for scheme, flags in (("int8", ["--activation-type", "int8"]), ("int8_dynamic", ["--mode", "dynamic", "--weight-type", "int8"])):
             names = layers(model, scheme)
             plain = quantize(folder, model, "--plan", plan(folder, {n: scheme for n in names}))
             given = quantize(folder, model, "--plan", plan(folder, {n: {"scheme": scheme, field: True} for n in names}))

@@ -60,8 +60,8 @@ def quantize(folder, model, name, *flags):
 
 
 def float_twin(folder, model, *flags):
-    """With every layer left in float, what is written is the smoothed model itself."""
-    return quantize(folder, model, "twin.onnx", "--smooth-quant", "--op-types", "GRU", *flags)
+    """With every layer left in float, what is written is the smoothed model itself (for one scale a weight)."""
+    return quantize(folder, model, "twin.onnx", "--smooth-quant", "--activation-type", "int8", "--op-types", "GRU", *flags)
 
 
 def error(model, quantized, x):

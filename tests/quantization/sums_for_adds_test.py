@@ -1,5 +1,6 @@
 """ONNX Runtime takes longer for SkipLayerNormalization than for Add and LayerNormalization, and makes a Gemm in float of a product
-of codes and the Add of its bias: files that compute on codes have a Sum in place of such an Add, and answers stay what they were."""
+of codes and the Add of its bias: files that compute on codes have a Sum in place of such an Add, and answers stay what they were.
+It makes one of a Gemm or MatMul and the Relu or Clip behind it, too, where no codes are wanted behind these."""
 
 import collections
 import pathlib
@@ -105,6 +106,22 @@ class SumsForAdds(unittest.TestCase):
         for words in (["--plan", plan], ["--target", "onnxruntime-cpu-x86", "--data", self.dir / "ids.npz"],
                       ["--mode", "dynamic", "--target", "onnxruntime-cpu-x86"], ["--mode", "dynamic", "--target", "onnxruntime-web-wasm"]):
             self.assertGreaterEqual(counts(self.quantized(*words))["Sum"], 2 * transformers.LAYERS, words)
+
+    def test_a_product_with_a_relu_computes_on_codes_whoever_reads_that(self):
+        for product in ("Gemm", "MatMul"):
+            for clip in ("Relu", "Clip"):
+                g = transformers.Graph()
+                g.weight("w", 64, 64), g.weight("v", 64, 64), g.constant("low", 0, np.float32), g.constant("high", 3, np.float32)
+                g.constant("gamma", np.ones(64), np.float32)
+                made = g.node(product, ["x", "w"], "made")
+                clipped = g.node(clip, [made, "low", "high"] if clip == "Clip" else [made], "clipped")
+                g.node(product, [g.node("LayerNormalization", [clipped, "gamma"], "normalized"), "v"], "y")
+                model = g.model([("x", TensorProto.FLOAT, [12, 64])], [("y", TensorProto.FLOAT, [12, 64])])
+                onnx.save(model, self.dir / "clipped.onnx")
+                quantized = self.quantized("--mode", "static", "--data", self.dir / "x.npz", model=self.dir / "clipped.onnx")
+                kinds = counts(fused(quantized))
+                on_codes = sum(kinds[kind] for kind in ("QGemm", "QLinearMatMul", "MatMulIntegerToFloat"))
+                self.assertEqual((on_codes, kinds["FusedGemm"], kinds["LayerNormalization"]), (2, 0, 1), (product, clip, kinds))
 
     def test_a_search_offers_such_files(self):
         out = self.dir / "out"

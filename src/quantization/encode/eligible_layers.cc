@@ -105,7 +105,7 @@ const char* EligibleLayers::why_float(const Node& n, const Left& left) const {
   if (std::ranges::any_of(n.inputs, unbounded) || std::ranges::any_of(n.outputs, unbounded)) return "D52";
   if (std::ranges::any_of(n.inputs, concat) || std::ranges::any_of(n.outputs, concat)) return "D53";
   if (std::ranges::any_of(n.outputs, [&](const std::string& name) { return left.free.contains(name); }) &&
-      !has_weight(n, view_))
+      !has_weight(n, view_) && !is_clip_of_product(n, view_))
     return "D59";
   return nullptr;
 }

@@ -50,6 +50,14 @@ std::unordered_set<std::string> float_results(const Model& model, const GraphVie
   return found;
 }
 
+bool is_clip_of_product(const Node& node, const GraphView& view) {
+  if (!has(node, kClips) || node.inputs.empty() || node.outputs.empty()) return false;
+  const Node* producer = view.edges.producer(node.inputs[0]);
+  const Node* reader = view.edges.only_reader(node.outputs[0]);
+  return producer && has(*producer, kProduct) && view.edges.only_reader(node.inputs[0]) && reader &&
+         !has(*reader, kProduct);
+}
+
 bool is_for_one_reader(const std::string& tensor, const GraphView& view,
                        const std::function<bool(const Node&)>& on_codes) {
   const Node* producer = view.edges.producer(tensor);

@@ -418,8 +418,10 @@ class Marker {
     return overrides && overrides->front().axis;
   }
   bool excludes_output(const Node& n) const {
-    const auto& list = options_.exclude_output_op_types;
-    return std::find(list.begin(), list.end(), n.op_type) != list.end();
+    if (std::ranges::count(options_.exclude_output_op_types, n.op_type) == 0) return false;
+    if (!options_.float_between_products || options_.compat_onnxruntime || !has(n, kProduct)) return true;
+    const Node* reader = index_.edges.only_reader(n.outputs[0]);
+    return !reader || !(*selected_)[index_.edges.place(*reader)] || !is_clip_of_product(*reader, index_);
   }
   Node& node(size_t i) { return marks_.nodes[i]; }
   void deviate(const char* id) { marks_.deviate(id, current_); }
