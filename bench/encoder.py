@@ -60,6 +60,7 @@ def tune(model, folder, seconds):
         print(f"  {point['name']:4} {before['size_bytes'] / point['size_bytes']:5.2f} x smaller, "
               f"{before['latency_ns']['median'] / point['latency_ns']['median']:5.2f} x as fast, KL {point['losses']['kl']:.3g}")
     print(f"tune --max-time {seconds}: {wall:.0f} s, {len(summary['front'])} points")
+    assert wall <= 1.05 * float(seconds) and len(summary["front"]) > 1, "a front of two points or more within the time expected"
 
 
 def main():

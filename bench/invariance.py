@@ -137,6 +137,7 @@ def main():
                 ratios.add(f"{name}: texts changed by batch or padding", (batched + filled) / TEXTS, "lower")
                 ratios.add(f"{name}: time over dynamic, batch 16", of_dynamic[16], "lower")
                 ratios.add(f"{name}: neighbours kept", overlap, "higher")
+                ratios.add(f"{name}: least cosine", cosine, "higher")
     return ratios.finish()
 
 
