@@ -87,6 +87,8 @@ class Tensor {
   Tensor aligned() const;
   // The same bytes under another shape of equal element count.
   Tensor reshaped(std::vector<int64_t> dims) const;
+  // Has the system read a file's bytes at once, and no others around them. Does nothing to other tensors.
+  void fetch() const;
   // Gives the memory of a file's bytes back to the system, which reads them again when they are needed: for weights
   // that have been quantized. Does nothing to other tensors; the value stays the same.
   void release() const;

@@ -174,17 +174,38 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   bytes_ = {static_cast<const std::byte*>(data), static_cast<size_t>(info.st_size)};
 }
 
+namespace {
+
+uintptr_t page_size() {
+  static const auto kSize = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return kSize;
+}
+
+// On all pages of which a part has bytes.
+void advise(std::span<const std::byte> part, int advice) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(part.data()) / page_size() * page_size();
+  ::madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(part.data() + part.size()) - begin, advice);
+}
+
+}  // namespace
+
+// Only advice: where it is not taken the pages are read as they are needed.
+void MappedFile::fetch(std::span<const std::byte> part) const {
+  advise(part, MADV_RANDOM);
+  advise(part, MADV_WILLNEED);
+}
+
 void MappedFile::release(std::span<const std::byte> part) const {
-  static const auto kPage = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   // Whole pages only: the ends may hold the neighbours' bytes.
-  uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
-  uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / kPage * kPage;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + page_size() - 1) / page_size() * page_size();
+  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page_size() * page_size();
   // Only advice: where it is not taken the pages just stay.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 void MappedFile::drop(std::span<const std::byte> part) const {
   release(part);
+  advise(part, MADV_NORMAL);
   const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() >= 0 && !part.empty())
     ::posix_fadvise(file.get(), part.data() - bytes_.data(), std::ssize(part), POSIX_FADV_DONTNEED);

@@ -74,6 +74,9 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   std::span<const std::byte> bytes() const { return bytes_; }
+  // Has the system read `part` now, and no more than single pages where some of it is missing later: the megabytes that
+  // it would read around these belong to parts that were dropped, or will be by the time they are needed.
+  void fetch(std::span<const std::byte> part) const;
   // Gives the memory of `part` back to the system; it is read from the file again when it is needed.
   void release(std::span<const std::byte> part) const;
   // The same, and out of the system's cache of the file: for what is not read again.

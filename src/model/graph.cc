@@ -46,6 +46,10 @@ Tensor Tensor::reshaped(std::vector<int64_t> dims) const {
   return other;
 }
 
+void Tensor::fetch() const {
+  if (file_) file_->fetch();
+}
+
 void Tensor::release() const {
   if (file_) file_->release();
 }

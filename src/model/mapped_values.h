@@ -17,6 +17,7 @@ class MappedValues {
 
   // A copy at an address that suits every element type, made at the first call.
   std::span<const std::byte> aligned_copy() const;
+  void fetch() const { file_->fetch(bytes_); }
   // Lets the system take the pages back.
   void release() const { file_->release(bytes_); }
   void drop() const { file_->drop(bytes_); }

@@ -94,7 +94,10 @@ class Pass {
 
  private:
   void pass_block(std::vector<Candidate>& candidates) {
-    for (const Initializer& i : block_->model.graph.initializers) result_.read_bytes += std::ssize(i.tensor.bytes());
+    for (const Initializer& i : block_->model.graph.initializers) {
+      i.tensor.fetch();
+      result_.read_bytes += std::ssize(i.tensor.bytes());
+    }
     const int64_t start = on_.env.clock_ns();
     std::unordered_set<LayerId> nodes;
     for (const Node& node : block_->model.graph.nodes) nodes.insert(node.name);
