@@ -15,7 +15,7 @@ from onnx import TensorProto
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from testing import models  # noqa: E402
 
-WORDS, WIDTH, LENGTH, SAMPLES = 40, 32, 24, 20
+WORDS, WIDTH, LENGTH, SAMPLES, POOLED = 40, 32, 24, 20, 512
 GATE = 5
 
 
@@ -42,16 +42,19 @@ class Invariance(unittest.TestCase):
                                [("w", np.ascontiguousarray(cls.w.T)), ("c", models.weight(7, seed=8))])
 
     @classmethod
-    def model(cls, name, table, opset=17):
+    def model(cls, name, table, opset=17, head=()):
         nodes = [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("MatMul", ["e", "v"], ["m"]),
                  models.node("Relu", ["m"], ["r"]), models.node("MatMul", ["r", "w"], ["f"]),
                  models.node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
-                 models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["f", "u"], ["y"])]
+                 models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["f", "u"], ["y"]), *head]
+        output = ("z", ["batch", POOLED]) if head else ("y", ["batch", "tokens", WIDTH])
         return models.save(cls.dir / name, nodes,
                            [(n, ["batch", "tokens"], TensorProto.INT64) for n in ("input_ids", "attention_mask")],
-                           [("y", ["batch", "tokens", WIDTH])],
+                           [output],
                            [("table", table), ("v", models.weight(WIDTH, WIDTH, seed=4)),
-                            ("w", models.weight(WIDTH, WIDTH, seed=5)), ("axis", np.array([2], np.int64))], opset=opset)
+                            ("w", models.weight(WIDTH, WIDTH, seed=5)), ("axis", np.array([2], np.int64)),
+                            *([("first", np.array(0, np.int64)), ("p", models.weight(WIDTH, POOLED, seed=9))] if head else [])],
+                           opset=opset)
 
     def quantized(self, model, *words):
         path = self.dir / ("q" + "".join(map(str, words)).replace("/", "") + model.name)
@@ -125,6 +128,28 @@ class Invariance(unittest.TestCase):
                             "int8_dynamic,float32")
         self.assertEqual(done.returncode, 2)
         self.assertIn("int8_dynamic+per_token=true expected", done.stderr)
+        for scheme in ("int8w_int16a", "int8+activation_type=uint16", "int4_weights+bits=2", "int4_weights+accuracy_level=1"):
+            done = models.seqto("tune", self.encoder, "--data", self.data, "-o", self.dir / "no", "--invariant", "--schemes", scheme)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{scheme} among the schemes and --invariant found", done.stderr)
+
+    def test_tune_of_an_encoder_with_a_pooler(self):
+        """Of one sample alone the pooler multiplies one row, for which MatMulNBits has another kernel; in a batch several."""
+        head = [models.node("Gather", ["y", "first"], ["token"], axis=1), models.node("MatMul", ["token", "p"], ["pooled"]),
+                models.node("Tanh", ["pooled"], ["z"])]
+        table = models.weight(WORDS, WIDTH, seed=1)
+        pooler = self.model("pooler.onnx", table, head=head)
+        nbits = self.quantized(pooler, "--mode", "weights", "--weight-bits", "4")
+        self.assertFalse(self.varied(nbits)[0]["passed"])
+        done = models.seqto("tune", pooler, "--data", self.data, "-o", self.dir / "pooler", "--invariant", "--quick",
+                            "--objectives", "kl,size", "--max-evaluations", 8)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((self.dir / "pooler/summary.json").read_text())
+        files = [p["file"] for p in summary["front"] if p["file"]]
+        schemes = {s for p in summary["front"] for s in p["schemes"]}
+        self.assertIn("int4_weights", schemes)
+        for file in files:
+            self.assertTrue(self.varied(self.dir / "pooler" / file)[0]["passed"], file)
 
     def test_a_pooled_output_as_wide_as_the_padding(self):
         path = models.save(

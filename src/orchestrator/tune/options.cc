@@ -17,6 +17,7 @@
 #include "metrics/task/task_metric_kinds.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/code_types.h"
+#include "quantization/plan/dependence.h"
 #include "quantization/plan/layer_fields.h"
 #include "search/strategies/strategies.h"
 #include "seqto/error.h"
@@ -222,11 +223,9 @@ void validate(const TuneOptions& o) {
   if (!o.metrics.task.empty()) task_named(o.metrics.task);
   if (!o.metrics.pooling.empty()) parse_pooling(o.metrics.pooling);
   for (const DetailedScheme& s : detailed_schemes(o)) {
-    if (o.invariant && s.scheme == Scheme::kInt8Dynamic && !s.fields.per_token.value_or(o.quantize.per_token))
-      usage(
-          fmt::format("{} among the schemes and --invariant found: its answers depend on the batch; {}+per_token=true "
-                      "expected",
-                      to_string(s), to_string(s)));
+    if (const auto found = o.invariant ? dependence(s, o.quantize) : std::nullopt)
+      usage(fmt::format("{} among the schemes and --invariant found: its answers depend on {}; {} expected",
+                        to_string(s), found->on, found->instead));
     validate_fields(fmt::format("--schemes {}", to_string(s)), s.scheme, s.fields, o.quantize);
     const DataType weights = s.fields.weight_type.value_or(o.quantize.weight_type);
     if (s.scheme == Scheme::kInt8Dynamic && !is_8_bits(weights))
@@ -274,8 +273,22 @@ void validate(const TuneOptions& o) {
   }
 }
 
+namespace {
+
+// 4-bit weights in the form that is as invariant as the float model's products.
+void take_invariant(TuneOptions& o, bool chose_schemes) {
+  o.quantize.weight_only.int4_format = Int4Format::kFolded;
+  if (chose_schemes) return;
+  std::erase_if(o.schemes, [&](const std::string& name) {
+    return dependence(parse_detailed_scheme(name), o.quantize).has_value();
+  });
+}
+
+}  // namespace
+
 TuneOptions resolved(TuneOptions o) {
   const std::optional<Target> target = target_of(o);
+  const bool chose_schemes = !o.schemes.empty();
   const bool measured = !target || (!o.devices.empty() && o.devices.front() == target->device);
   if (o.search.objectives.empty()) {
     o.search.objectives = {"kl", "size"};
@@ -313,6 +326,7 @@ TuneOptions resolved(TuneOptions o) {
   } else if (searches(o) && o.fast_types) {
     take_fast_types(o.quantize, o.devices.front());
   }
+  if (o.invariant) take_invariant(o, chose_schemes);
   take_quantize_options(o.calibrate, o.quantize, o.names_method || o.calibrate.method != CalibrateOptions().method);
   if (searches(o) && o.data != "random" && !o.quantize.compat_onnxruntime) o.dataset.order = SampleOrder::kMixed;
   if (o.jobs <= 0 && is_own_device(o, o.devices.empty() ? "" : o.devices.front())) o.jobs = 1;
