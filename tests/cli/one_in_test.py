@@ -90,6 +90,29 @@ def as_whole_candidates(folder):
         assert 0.8 * share < (folder / "q.onnx").stat().st_size / single.stat().st_size <= share, share
 
 
+def tied_table(folder):
+    """What reads a weight elsewhere counts: the table is stored once, and a head in float reads its codes."""
+    model, plan, file = folder / "single.onnx", folder / "one.json", folder / "one.onnx"
+    data = ["--data", folder / "ids.npz"]
+    found = table(model, "--one-in", "int8,int8_dynamic,int8_weights", *data)
+    ids = np.load(folder / "ids.npz")["input_ids"]
+    wanted = log_shares(model, ids)
+    tables = {n.name for n in onnx.load(model).graph.node if n.op_type == "Gather" and n.input[1] == "input_ids"}
+    tied = [s for g in found["groups"] if tables & set(g["layers"]) for s in g["schemes"]]
+    assert len(tied) == 3, tied
+    for entry in tied:
+        plan.write_text(json.dumps({"schema_version": 1, "schemes": entry["plan"]}))
+        done = seqto("quantize", model, "--plan", plan, *(data if entry["scheme"] == "int8" else []), "-o", file)
+        assert done.returncode == 0, done.stderr
+        saved = found["model_bytes"] - file.stat().st_size
+        assert entry["bytes_saved"] > 0 and abs(entry["bytes_saved"] - saved) < 0.02 * saved + 1000, (entry, saved)
+        whole = kl(wanted, log_shares(file, ids))
+        assert abs(entry["losses"]["kl"] - whole) <= 0.1 * whole + 1e-7, (entry, whole)
+    done = seqto("--json", "analyze", model, "--task", "generate", "--one-in", "int8_dynamic", *data, "--size", 0.34,
+                 "--plan-out", folder / "dynamic.json")
+    assert done.returncode == 0, done.stderr
+
+
 def bodies_and_exclusions(folder):
     """A body reads what no edge tells of: such a graph is one block."""
     from onnx import TensorProto as T, helper as h
@@ -151,6 +174,7 @@ def convolutions(folder):
 
 with tempfile.TemporaryDirectory() as name:
     as_whole_candidates(Path(name))
+    tied_table(Path(name))
     refusals(Path(name))
     bodies_and_exclusions(Path(name))
     convolutions(Path(name))

@@ -204,4 +204,59 @@ std::vector<Block> blocks(const Model& model, int64_t bytes) {
   return result;
 }
 
+Model beside_block(const Model& model, const Model& block, const std::vector<size_t>& nodes) {
+  const Edges edges(model.graph);
+  Names constants, names, made;
+  for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
+  for (const Node& node : block.graph.nodes) names.insert(node.name);
+  Needed needed{std::vector<bool>(model.graph.nodes.size()), {}};
+  std::vector<ValueInfo> inputs = block.graph.inputs, outputs = block.graph.outputs;
+  std::vector<size_t> added = nodes;
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const Node& node = model.graph.nodes[i];
+    // A Transpose between a weight and its reader.
+    if (!node.inputs.empty() &&
+        std::ranges::all_of(node.inputs, [&](const auto& t) { return constants.contains(t); })) {
+      constants.insert(node.outputs.begin(), node.outputs.end());
+      for (const size_t reader : nodes)
+        if (std::ranges::any_of(node.outputs, [&](const auto& t) {
+              return std::ranges::count(model.graph.nodes[reader].inputs, t) > 0;
+            }))
+          added.push_back(i);
+    }
+    needed.nodes[i] = names.contains(node.name);
+  }
+  for (const size_t i : added) needed.nodes[i] = true;
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    if (!needed.nodes[i]) continue;
+    made.insert(model.graph.nodes[i].outputs.begin(), model.graph.nodes[i].outputs.end());
+    for_each_read(model.graph.nodes[i], [&](const std::string& read) { needed.tensors.insert(read); });
+  }
+  const auto info_of = [&](const std::string& tensor) {
+    for (const auto* infos : {&model.graph.inputs, &model.graph.outputs, &model.graph.value_info})
+      for (const ValueInfo& v : *infos)
+        if (v.name == tensor) return v;
+    return ValueInfo{.name = tensor};
+  };
+  const auto add = [&](std::vector<ValueInfo>& to, const std::string& tensor) {
+    if (!tensor.empty() && std::ranges::find(to, tensor, &ValueInfo::name) == to.end()) to.push_back(info_of(tensor));
+  };
+  // What one of them makes the block may read, as its input.
+  std::erase_if(inputs, [&](const ValueInfo& v) { return made.contains(v.name); });
+  for (const size_t i : nodes) {
+    for (const std::string& read : model.graph.nodes[i].inputs)
+      if (!constants.contains(read) && !made.contains(read)) add(inputs, read);
+    for (const std::string& output : model.graph.nodes[i].outputs) add(outputs, output);
+  }
+  return part_of(model, needed, std::move(inputs), std::move(outputs));
+}
+
+Model only_block(const Model& model, const Model& block) {
+  std::vector<std::string> wanted;
+  for (const ValueInfo& v : block.graph.outputs) wanted.push_back(v.name);
+  const std::string from = block.graph.inputs.empty() ? std::string() : block.graph.inputs[0].name;
+  return part_of(model, needed_for(model, Edges(model.graph), std::move(wanted), from), block.graph.inputs,
+                 block.graph.outputs);
+}
+
 }  // namespace seqto::internal

@@ -32,4 +32,10 @@ struct Block {
 // answers, each other one the tensor that the next reads.
 std::vector<Block> blocks(const Model& model, int64_t bytes);
 
+// The block and these nodes of the model, by place, with the constants that they read: other readers of its weights,
+// without which a quantizer would decide otherwise about them than in the whole model.
+Model beside_block(const Model& model, const Model& block, const std::vector<size_t>& nodes);
+// What is made of that, without them.
+Model only_block(const Model& model, const Model& block);
+
 }  // namespace seqto::internal

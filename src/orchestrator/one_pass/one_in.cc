@@ -18,6 +18,7 @@
 #include "model/unneeded.h"
 #include "orchestrator/one_pass/cuts.h"
 #include "orchestrator/one_pass/values_file.h"
+#include "quantization/plan/shared_weights.h"
 #include "search/strategies/knapsack.h"
 #include "seqto/error.h"
 #include "seqto/task.h"
@@ -84,6 +85,7 @@ class Pass {
     for (const Block& part : parts)
       for (const Initializer& i : part.model.graph.initializers)
         if (++blocks_left_[i.name] == 2) shared_.insert(i.name);
+    if (parts.size() > 1) weights_ = shared_weights(model_, GraphView(model_));
     for (size_t b = 0; b < parts.size(); ++b) {
       block_ = &parts[b];
       is_last_ = b + 1 == parts.size();
@@ -99,8 +101,9 @@ class Pass {
       result_.read_bytes += std::ssize(i.tensor.bytes());
     }
     const int64_t start = on_.env.clock_ns();
+    context_ = with_readers(block_->model);
     std::unordered_set<LayerId> nodes;
-    for (const Node& node : block_->model.graph.nodes) nodes.insert(node.name);
+    for (const Node& node : context_.graph.nodes) nodes.insert(node.name);
     ValuesFile next(folder_.path / "values");
     next_ = &next;
     // A head that is tied to the embedding reads it through a Transpose: unfolded, it costs nothing.
@@ -134,14 +137,28 @@ class Pass {
       else i.tensor.release();
   }
 
+  // The block and the nodes behind or in front of it that share its weights.
+  Model with_readers(const Model& block) const {
+    std::unordered_set<std::string> constants, names;
+    for (const Initializer& i : block.graph.initializers)
+      if (shared_.contains(i.name)) constants.insert(i.name);
+    for (const Node& node : block.graph.nodes) names.insert(node.name);
+    std::vector<size_t> readers;
+    for (const SharedWeight& weight : weights_)
+      for (const size_t i : weight.readers)
+        if (constants.contains(weight.name) && !names.contains(model_.graph.nodes[i].name)) readers.push_back(i);
+    return readers.empty() ? block : beside_block(model_, block, readers);
+  }
+
   // The block under that plan. What a Quantizer keeps, and the block in float32, are as large as the block: neither is
   // kept from one candidate to the next.
   Model quantized(const Plan& part, Candidate& candidate) {
     QuantizeOptions options = options_.quantize;
     options.exclude.clear(), options.include.clear();  // the plan has them out already
-    const Model model = to_float32(block_->model);
+    const Model model = to_float32(context_), block = to_float32(block_->model, false);
     Model result = Quantizer(model, ranges_, std::move(options)).quantize(part);
-    count_bytes(candidate, model, result);
+    if (model.graph.nodes.size() > block.graph.nodes.size()) result = only_block(result, block);
+    count_bytes(candidate, block, result);
     return result;
   }
 
@@ -213,9 +230,11 @@ class Pass {
   const SampleRun& on_;
   OneIn& result_;
   TemporaryFolder folder_;
+  std::vector<SharedWeight> weights_;                 // that several layers read
   std::unordered_set<std::string> shared_;            // constants that several blocks read
   std::unordered_map<std::string, int> blocks_left_;  // how many blocks are still to read a constant
   const Block* block_ = nullptr;
+  Model context_;  // the block as the quantizer sees it
   bool is_last_ = false;
   static constexpr size_t kFloat = 0;  // owner of values; candidates are those behind it
   std::optional<ValuesFile> values_;   // at the cut before the block
