@@ -1,6 +1,7 @@
 #include "orchestrator/one_pass/cuts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -205,33 +206,26 @@ std::vector<Block> blocks(const Model& model, int64_t bytes) {
 }
 
 Model beside_block(const Model& model, const Model& block, const std::vector<size_t>& nodes) {
-  const Edges edges(model.graph);
+  const std::vector<Node>& all = model.graph.nodes;
   Names constants, names, made;
   for (const Initializer& i : model.graph.initializers) constants.insert(i.name);
-  for (const Node& node : block.graph.nodes) names.insert(node.name);
-  Needed needed{std::vector<bool>(model.graph.nodes.size()), {}};
-  std::vector<ValueInfo> inputs = block.graph.inputs, outputs = block.graph.outputs;
-  std::vector<size_t> added = nodes;
-  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
-    const Node& node = model.graph.nodes[i];
-    // A Transpose between a weight and its reader.
-    if (!node.inputs.empty() &&
-        std::ranges::all_of(node.inputs, [&](const auto& t) { return constants.contains(t); })) {
+  for (const Node& node : all)
+    if (std::ranges::all_of(node.inputs, [&](const auto& t) { return constants.contains(t); }))
       constants.insert(node.outputs.begin(), node.outputs.end());
-      for (const size_t reader : nodes)
-        if (std::ranges::any_of(node.outputs, [&](const auto& t) {
-              return std::ranges::count(model.graph.nodes[reader].inputs, t) > 0;
-            }))
-          added.push_back(i);
-    }
-    needed.nodes[i] = names.contains(node.name);
+  std::vector<std::string> weights;  // those behind a Transpose too
+  for (const size_t i : nodes)
+    std::ranges::copy_if(all[i].inputs, std::back_inserter(weights),
+                         [&](const auto& t) { return constants.contains(t); });
+  Needed needed = needed_for(model, Edges(model.graph), std::move(weights), {});
+  for (const size_t i : nodes) needed.nodes[i] = true;
+  for (const Node& node : block.graph.nodes) names.insert(node.name);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!needed.nodes[i] && !names.contains(all[i].name)) continue;
+    needed.nodes[i] = true;
+    made.insert(all[i].outputs.begin(), all[i].outputs.end());
+    for_each_read(all[i], [&](const std::string& read) { needed.tensors.insert(read); });
   }
-  for (const size_t i : added) needed.nodes[i] = true;
-  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
-    if (!needed.nodes[i]) continue;
-    made.insert(model.graph.nodes[i].outputs.begin(), model.graph.nodes[i].outputs.end());
-    for_each_read(model.graph.nodes[i], [&](const std::string& read) { needed.tensors.insert(read); });
-  }
+  std::vector<ValueInfo> inputs = block.graph.inputs, outputs = block.graph.outputs;
   const auto info_of = [&](const std::string& tensor) {
     for (const auto* infos : {&model.graph.inputs, &model.graph.outputs, &model.graph.value_info})
       for (const ValueInfo& v : *infos)
@@ -244,9 +238,9 @@ Model beside_block(const Model& model, const Model& block, const std::vector<siz
   // What one of them makes the block may read, as its input.
   std::erase_if(inputs, [&](const ValueInfo& v) { return made.contains(v.name); });
   for (const size_t i : nodes) {
-    for (const std::string& read : model.graph.nodes[i].inputs)
+    for (const std::string& read : all[i].inputs)
       if (!constants.contains(read) && !made.contains(read)) add(inputs, read);
-    for (const std::string& output : model.graph.nodes[i].outputs) add(outputs, output);
+    for (const std::string& output : all[i].outputs) add(outputs, output);
   }
   return part_of(model, needed, std::move(inputs), std::move(outputs));
 }
