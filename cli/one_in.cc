@@ -33,7 +33,8 @@ void print_one_in(const OneIn& result) {
   std::ranges::stable_sort(order, std::less(), rate);
   std::vector<TableRow> rows;
   for (const OneIn::Entry* e : order) {
-    rows.push_back({group_name(result.groups[e->group]), to_string(result.schemes[e->scheme]),
+    rows.push_back({group_name(result.groups[e->group]),
+                    to_string(detailed_scheme(e->plan, e->plan.schemes.begin()->first)),
                     fmt::format("{:.1f}", static_cast<double>(e->bytes_saved) / 1000),
                     e->failure.empty() ? fmt::format("{:.3g}", result.loss_of(*e)) : "failed"});
     if (interval) rows.back().push_back(fmt::format("{:.2g} to {:.2g}", e->interval.low, e->interval.high));

@@ -249,8 +249,8 @@ struct GroupOptions {
 std::vector<std::vector<LayerId>> groups(const Model& model, const GroupOptions& = {});
 
 // A tied weight is the table of an embedding (Gather) and the matrix of a product, as in language models. What few bits
-// lose there counts twice, so where `plan` gives its layers int4_weights they get 8 bits. Returns one sentence for each
-// such weight.
+// lose there counts twice, so where `plan` gives its layers int4_weights and no `bits` they get 8. Returns one sentence
+// for each such weight.
 std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model);
 
 // {"groups": [[pattern, ...], ...]}, as `seqto inspect --json` prints them: GroupOptions::together.

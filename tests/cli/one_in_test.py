@@ -94,12 +94,13 @@ def tied_table(folder):
     """What reads a weight elsewhere counts: the table is stored once, and a head in float reads its codes."""
     model, plan, file = folder / "single.onnx", folder / "one.json", folder / "one.onnx"
     data = ["--data", folder / "ids.npz"]
-    found = table(model, "--one-in", "int8,int8_dynamic,int8_weights", *data)
+    found = table(model, "--one-in", "int8,int8_dynamic,int8_weights,int4_weights+bits=4", *data)
     ids = np.load(folder / "ids.npz")["input_ids"]
     wanted = log_shares(model, ids)
     tables = {n.name for n in onnx.load(model).graph.node if n.op_type == "Gather" and n.input[1] == "input_ids"}
     tied = [s for g in found["groups"] if tables & set(g["layers"]) for s in g["schemes"]]
-    assert len(tied) == 3, tied
+    assert len(tied) == 4, tied
+    assert tied[3]["plan"]["embedded_Gather"]["bits"] == 4, "what is asked for is not widened"
     for entry in tied:
         plan.write_text(json.dumps({"schema_version": 1, "schemes": entry["plan"]}))
         done = seqto("quantize", model, "--plan", plan, *(data if entry["scheme"] == "int8" else []), "-o", file)

@@ -173,6 +173,9 @@ TEST(SharedWeights, TiedOnesAreWidenedTo8Bits) {
   EXPECT_TRUE(widen_tied_weights(plan, model).empty());
   Plan eight = uniform_plan(model, Scheme::kInt8Weights);
   EXPECT_TRUE(widen_tied_weights(eight, model).empty());
+  Plan asked = uniform_plan(model, {Scheme::kInt4Weights, {.bits = 4}});
+  EXPECT_TRUE(widen_tied_weights(asked, model).empty());
+  EXPECT_EQ(asked.options.at("head").bits, 4);
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ std::vector<std::string> widen_tied_weights(Plan& plan, const Model& model) {
     for (size_t i : weight.readers) {
       const LayerId& layer = model.graph.nodes[i].name;
       auto it = plan.schemes.find(layer);
-      if (it == plan.schemes.end() || it->second != Scheme::kInt4Weights || plan.options[layer].bits == 8) continue;
+      if (it == plan.schemes.end() || it->second != Scheme::kInt4Weights || plan.options[layer].bits) continue;
       plan.options[layer].bits = 8;
       widened.push_back(fmt::format("'{}'", layer));
     }
