@@ -244,6 +244,23 @@ class Text(unittest.TestCase):
                                 self.dir / "framed.json", "--pooling", "first")
         self.assertNotEqual(pooled["fully_quantized"]["losses"]["cosine"], summary["fully_quantized"]["losses"]["cosine"])
 
+    def test_a_metric_that_nobody_asked_for_is_left_out_where_it_scores_nothing(self):
+        pooled = models.save(
+            self.dir / "pooled.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("ReduceMean", ["e"], ["m"], axes=[1], keepdims=0),
+             models.node("MatMul", ["m", "w"], ["logits"])],
+            [("input_ids", ["batch", "tokens"], TensorProto.INT64)], [("logits", ["batch", 12])],
+            [("table", models.weight(WORDS + 2, WIDTH, seed=1)), ("w", models.weight(WIDTH, 12, seed=2))])
+        for model, said, *words in ((pooled, "perplexity is not reported: a first output of 12 values", "--task", "generate"),
+                                    (self.features, "topk_overlap is not reported: --pooling whole", "--pooling", "whole")):
+            with self.subTest(words=words):
+                summary, _, log = self.study(f"unfit-{words[1]}", model, "--text", self.dir / "lines.txt", "--tokenizer",
+                                             self.dir / "framed.json", *words)
+                self.assertIn(said, log)
+                self.assertIn(said, "\n".join(summary["notes"]))
+                for point in summary["front"]:
+                    self.assertNotIn(said.split()[0], point["metrics"])
+
     def test_another_tokenizer(self):
         other = json.loads((self.dir / "plain.json").read_text())
         other["model"]["vocab"]["w1"] = 297

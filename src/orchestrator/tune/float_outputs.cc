@@ -70,11 +70,32 @@ Reading read_task(const Inputs& in, const First& first) {
   return reading;
 }
 
+// Why a metric that nobody asked for has nothing to score in such answers; empty: it has.
+std::string unfit(const std::string& metric, const Inputs& in, const Reading& reading, const First& first) {
+  const std::vector<int64_t>& dims = first.outputs.dims;
+  const size_t values = first.outputs.row(0).size(), tokens = first.sample.tokens.size();
+  if (metric == "perplexity" && (dims.size() != 3 || values % tokens != 0 || values < 2 * tokens))
+    return fmt::format("a first output of {} values for {} tokens found; scores of the next token for each expected",
+                       values, tokens);
+  const auto& shape = in.model.graph.outputs.at(first.outputs.place).shape;
+  const bool one_length = shape && shape->size() == 3 && (*shape)[1].value > 0;
+  if (metric == "topk_overlap" && reading.pooling == Pooling::kWhole && dims.size() == 3 && !one_length)
+    return "--pooling whole gives texts of several lengths embeddings of several; mean, first or last expected";
+  return {};
+}
+
 // With what the task reports unasked.
-MetricOptions metrics_of(const Inputs& in, const Reading& reading, const First& first) {
+MetricOptions metrics_of(const Inputs& in, const Reading& reading, const First& first, Ending& ending) {
   MetricOptions metrics = read_with(in.options.metrics, reading);
-  for (std::string& name : unasked_metrics(reading, first.sample, std::ssize(in.samples.split.evaluation)))
-    if (std::ranges::count(metrics.metrics, name) == 0) metrics.metrics.push_back(std::move(name));
+  for (std::string& name : unasked_metrics(reading, first.sample, std::ssize(in.samples.split.evaluation))) {
+    if (std::ranges::count(metrics.metrics, name) > 0) continue;
+    if (const std::string why = unfit(name, in, reading, first); !why.empty()) {
+      ending.notes.push_back(fmt::format("{} is not reported: {}", name, why));
+      in.env.log(LogLevel::kWarning, ending.notes.back());
+    } else {
+      metrics.metrics.push_back(std::move(name));
+    }
+  }
   return metrics;
 }
 
@@ -247,7 +268,7 @@ std::vector<Place> measure_float(const Inputs& in, OpenStudy& study) {
   require_next_step(in, places.front());
   aim_at_decoding(in, places.front(), study.ending);
   TuneOptions options = in.options;
-  options.metrics = metrics_of(in, reading, answer);
+  options.metrics = metrics_of(in, reading, answer, study.ending);
   const Metrics metrics = make_metrics(options.metrics, options.own.metrics);
   for (Place& place : places) read_truths(place.evaluation, metrics);
   read_judges(places.front(), options);
@@ -300,7 +321,7 @@ std::vector<Place> measure_float_again(const Inputs& in, OpenStudy& study, Float
   settle_loss(in, answer.outputs, first, study.ending);
   if (runs == FloatRuns::kNone) return places;
   TuneOptions options = in.options;
-  options.metrics = metrics_of(in, reading, answer);
+  options.metrics = metrics_of(in, reading, answer, study.ending);
   read_judges(first, options);
   for (EvaluationData* part : {&first.search, &first.acceptance}) {
     if (part->samples.empty()) continue;
