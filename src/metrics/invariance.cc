@@ -66,6 +66,14 @@ class Variations {
     if (v.left_out.empty() && std::ranges::all_of(groups, [](const auto& g) { return g.size() < 2; }))
       v.left_out = "no two samples have one shape, and no attention_mask of an open length hides what is filled up";
     if (!v.left_out.empty()) return v;
+    int64_t most = 0;  // samples that share a batch
+    for (const auto& group : groups) most = std::max(most, std::ssize(group));
+    if (!reversed && size > most && largest_batch_ == most) {
+      v.left_out = fmt::format("no more than {} samples share one", most);
+      return v;
+    }
+    v.size = size = std::min(size, most);
+    if (!reversed) largest_batch_ = size;
     for (const auto& group : groups)
       for (size_t begin = 0; begin < group.size(); begin += static_cast<size_t>(size)) {
         const size_t end = std::min(group.size(), begin + static_cast<size_t>(size));
@@ -89,7 +97,16 @@ class Variations {
     else if (std::ranges::all_of(samples_, [&](const Alone& s) { return s.positions >= positions; }))
       v.left_out = "no sample is shorter";
     if (!v.left_out.empty()) return v;
-    for (const Alone& s : samples_) run(*session_, runner_, {{&s}, std::max(positions, s.positions), fill}, v);
+    try {
+      for (const Alone& s : samples_) run(*session_, runner_, {{&s}, std::max(positions, s.positions), fill}, v);
+    } catch (const DeviceGone&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() == Code::kInterrupted || positions <= given_) throw;
+      throw Error(error.code(), fmt::format("[validate] --pad-to {} found, and a model that does not run so many "
+                                            "positions; fewer expected: the longest sample has {}",
+                                            positions, given_));
+    }
     return located(v);
   }
 
@@ -179,7 +196,8 @@ class Variations {
   std::unique_ptr<Session> session_;
   std::optional<size_t> mask_;
   bool open_batch_ = true, counts_positions_ = false;
-  int64_t given_ = 0;  // positions of the longest sample as the data have it
+  int64_t given_ = 0;          // positions of the longest sample as the data have it
+  int64_t largest_batch_ = 0;  // that was tried
   std::vector<Alone> samples_;
   internal::InRun worst_;  // the farthest off of the variation under way
 };

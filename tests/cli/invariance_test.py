@@ -73,7 +73,7 @@ class Invariance(unittest.TestCase):
         found, variations = self.varied(self.quantized(self.encoder, "--mode", "dynamic"))
         self.assertFalse(found["passed"])
         self.assertEqual(found["samples"], SAMPLES)
-        for size in (2, 8, 64):
+        for size in (2, 8, SAMPLES):  # of 64 there are no more
             v = variations["batch", size]
             self.assertGreater(v["changed"], SAMPLES // 4)
             self.assertLess(v["worst_cosine"], 1)
@@ -151,6 +151,12 @@ class Invariance(unittest.TestCase):
         for file in files:
             self.assertTrue(self.varied(self.dir / "pooler" / file)[0]["passed"], file)
 
+    def test_batches_are_as_large_as_there_are_samples(self):
+        _, variations = self.varied(self.encoder, "--samples", 3)
+        tried = {key for key, v in variations.items() if "left_out" not in v and key[0] in ("batch", "order")}
+        self.assertEqual(tried, {("batch", 2), ("batch", 3), ("order", 3)})
+        self.assertIn("no more than 3 samples share one", variations["batch", 64]["left_out"])
+
     def test_a_pooled_output_as_wide_as_the_padding(self):
         path = models.save(
             self.dir / "pooled.onnx",
@@ -201,6 +207,22 @@ class Invariance(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
         done = models.seqto("validate", self.encoder, self.encoder, "--pad-to", 9, "--data", self.data)
         self.assertEqual(done.returncode, 2)
+        path = models.save(
+            self.dir / "places.onnx",
+            [models.node("Gather", ["table", "input_ids"], ["e"]), models.node("Shape", ["input_ids"], ["s"]),
+             models.node("Gather", ["s", "one"], ["n"]), models.node("Range", ["zero", "n", "one"], ["r"]),
+             models.node("Gather", ["places", "r"], ["p"]), models.node("Add", ["e", "p"], ["a"]),
+             models.node("Cast", ["attention_mask"], ["c"], to=TensorProto.FLOAT),
+             models.node("Unsqueeze", ["c", "axis"], ["u"]), models.node("Mul", ["a", "u"], ["y"])],
+            [(n, ["batch", "tokens"], TensorProto.INT64) for n in ("input_ids", "attention_mask")],
+            [("y", ["batch", "tokens", WIDTH])],
+            [("table", models.weight(WORDS, WIDTH, seed=1)), ("places", models.weight(LENGTH + 6, WIDTH, seed=2)),
+             ("zero", np.array(0, np.int64)), ("one", np.array(1, np.int64)), ("axis", np.array([2], np.int64))])
+        self.assertTrue(self.varied(path, "--pad-to", LENGTH + 6)[0]["passed"])
+        done = models.seqto("validate", path, "--invariance", "--data", self.data, "--pad-to", LENGTH + 7)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f"--pad-to {LENGTH + 7} found, and a model that does not run so many positions", done.stderr)
+        self.assertNotIn("--length", done.stderr)
 
 
 if __name__ == "__main__":
