@@ -196,7 +196,9 @@ std::string chosen_section(const Summary& summary) {
       "latency{}, 95 % intervals. Top 1 to 3 are nearest to the ideal of all objectives.</p>\n<div "
       "class=\"wide\"><table "
       "class=\"cards\" id=\"chosen\"><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>{}</section>\n",
-      times_decoding(summary) ? " of a prompt and, decode, of the next token" : "", heads, rows, doubt);
+      times_decoding(summary) ? fmt::format(" {} and, decode, on the next token", task_of_study(summary.task).a_run)
+                              : "",
+      heads, rows, doubt);
 }
 
 std::string trials_table(const Summary& summary) {
