@@ -33,6 +33,11 @@ std::string brief(const Flag& flag) {
   return whole.size() <= kHelpColumns - kNameColumns ? whole : shown_text(plain);
 }
 
+// What --help-all says: with the flag's other names.
+std::string full(const Flag& flag) {
+  return shown_text(flag) + (flag.aliases.empty() ? "" : fmt::format("; also {}", fmt::join(flag.aliases, ", ")));
+}
+
 bool asks_for_help(const Flag& flag) { return flag.names.back().starts_with("--help"); }
 
 // Lines of at most `columns`, broken at spaces.
@@ -115,7 +120,7 @@ std::string help_text(const Word& word, bool all) {
       for (const Flag& flag : word.flags) {
         if (subject_of(flag) != heading || flag.in_detail() != detail) continue;
         if (!all && (detail || asks_for_help(flag))) ++left_out;
-        else entries += entry(shown_name(flag), all ? shown_text(flag) : brief(flag));
+        else entries += entry(shown_name(flag), all ? full(flag) : brief(flag));
       }
     if (!entries.empty()) text += heading + ":\n" + entries;
   }

@@ -42,6 +42,10 @@ class Help(unittest.TestCase):
             more = re.search(r"--help-all: (\d+) more", said(*path, "--help"))
             self.assertEqual(len(every) - len(few), int(more[1]), path)
 
+    def test_other_names_are_among_all(self):
+        for path, name in ((("tune",), "--text"), (("validate",), "--text"), (("calibrate",), "--method")):
+            self.assertRegex(said(*path, "--help-all"), rf"also\s+{name}\b")
+
     def test_words_of_help(self):
         self.assertEqual(said("help", "tune", "--all"), said("tune", "--help-all"))
 
