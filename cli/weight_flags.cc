@@ -18,7 +18,7 @@ void add_weight_flags(Command any, WeightFlags& f) {
       .capture_default_str();
   word.add_option("--accuracy-level", f.weight_only.accuracy_level,
                   "Of MatMulNBits: 0 the runtime's choice, 1 float32, 4 int8")
-      .check_range(0, 4)
+      .check_one_of({0, 1, 4})
       .capture_default_str();
   word.add_flag("--float16-compute", f.float16.compute, "Of float16: compute in it, not only store weights");
   word.add_flag("--float16-io", f.float16_io, "With --float16-compute: inputs and outputs become float16 too");

@@ -82,6 +82,12 @@ class IdleFlags(unittest.TestCase):
                 rest = ["--mode", mode, *common, *(DATA if mode == "static" else ()), "--quick"]
                 self.assertNotEqual(self.taken(*rest, *first), self.taken(*rest))
 
+    def test_accuracy_levels_that_no_kernel_has(self):
+        for level in (2, 3):
+            done = self.quantize("--mode", "weights", "--weight-bits", 4, "--accuracy-level", level)
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, "--accuracy-level.*0, ?1.*4")
+
     def test_eight_bits_are_what_others_have(self):
         self.taken("--mode", "dynamic", "--weight-bits", 8)
 

@@ -266,7 +266,7 @@ TEST(LayerFields, WhatASchemeHasNotIsRefused) {
   EXPECT_NE(refusal(Scheme::kInt8Dynamic, R"({"weight_type": "int16"})").find("int8 or uint8"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"weight_type": "int8"})").find("int4 or uint4"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"bits": 3})").find("2, 4 or 8"), std::string::npos);
-  EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"accuracy_level": 5})").find("0 to 4"), std::string::npos);
+  EXPECT_NE(refusal(Scheme::kInt4Weights, R"({"accuracy_level": 2})").find("0, 1 or 4"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt8, R"({"weight_type": "uint8"})").find("no runtime has kernels"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt8, R"({"block_size": 16})", {}, 17).find("21 or newer"), std::string::npos);
   EXPECT_NE(refusal(Scheme::kInt8, R"({"per_channel": true})", {}, 12).find("13 or newer"), std::string::npos);

@@ -41,8 +41,8 @@ class Validator {
     for (const Improver& i : improvers())
       if (i.field) require((f.*i.field).has_value(), i.field_name, i.serves(scheme_));
     if (f.weight_type) check_weight_type(qdq, four);
-    if (f.accuracy_level && (*f.accuracy_level < 0 || *f.accuracy_level > 4))
-      fail(fmt::format("accuracy_level {} found; 0 to 4", *f.accuracy_level));
+    if (f.accuracy_level && *f.accuracy_level != 0 && *f.accuracy_level != 1 && *f.accuracy_level != 4)
+      fail(fmt::format("accuracy_level {} found; 0, 1 or 4", *f.accuracy_level));
     if (f.block_size && *f.block_size < 0) fail(fmt::format("block_size {}; 0 or more", *f.block_size));
     if (statically) validate_static_types(with_fields(options_, scheme_, f));
     if (four) validate_low_bits(with_fields(options_, scheme_, f).weight_only);
