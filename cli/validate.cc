@@ -80,10 +80,13 @@ void invariance_command(const Flags& f, const Context& context) {
   fmt::print("{}", context.json ? invariance_to_json(found) : invariance_text(found, stdout_style()));
   if (passed(found)) return;
   const bool by_scales = std::ranges::any_of(found.variations, begins_at_a_scale);
+  const bool by_rows = std::ranges::any_of(
+      found.variations, [](const Variation& v) { return v.first && v.first->op_type == "MatMulNBits"; });
   throw Error(
       Code::kGateNotMet,
       fmt::format("[validate] answers found that depend on what they are computed with; the same bits expected; {}",
-                  by_scales ? "int8_dynamic layers with --per-token, static and weight-only ones give them"
+                  by_scales ? "int8_dynamic layers with --per-token, static ones and int8_weights give them"
+                  : by_rows ? "4-bit weights with --int4-format folded give them"
                             : "the table says where it begins; kernels may add in another order, in float models too"));
 }
 

@@ -141,6 +141,8 @@ class Invariance(unittest.TestCase):
         pooler = self.model("pooler.onnx", table, head=head)
         nbits = self.quantized(pooler, "--mode", "weights", "--weight-bits", "4")
         self.assertFalse(self.varied(nbits)[0]["passed"])
+        done = models.seqto("validate", nbits, "--invariance", "--data", self.data)
+        self.assertIn("4-bit weights with --int4-format folded give them", done.stderr)
         done = models.seqto("tune", pooler, "--data", self.data, "-o", self.dir / "pooler", "--invariant", "--quick",
                             "--objectives", "kl,size", "--max-evaluations", 8)
         self.assertEqual(done.returncode, 0, done.stderr)
