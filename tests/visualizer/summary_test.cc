@@ -204,6 +204,15 @@ TEST(SummaryTable, SaysWhereTimesTellLittle) {
       << table;
 }
 
+TEST(SummaryTable, SaysWhatTheLatencyOfADecoderIsOf) {
+  auto summary = small_summary();
+  summary.baseline.trial.measurement->decode_latency = Latency{100, 100, 100};
+  for (const auto& [task, run] : {std::pair{"generate", "latency: on a prompt;"}, {"transcribe", "on a whole text;"}}) {
+    summary.task = task;
+    EXPECT_NE(summary_table(summary).find(run), std::string::npos) << summary_table(summary);
+  }
+}
+
 TEST(SummaryTable, WithoutLabelsOrMeasurement) {
   auto summary = small_summary();
   summary.front.clear();
