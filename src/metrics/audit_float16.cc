@@ -1,4 +1,6 @@
 // What float16 would cost, from the float32 model and samples alone.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -7,6 +9,8 @@
 #include "metrics/node_by_node.h"
 #include "model/op_traits.h"
 #include "seqto/error.h"
+#include "seqto/explain.h"
+#include "seqto/prepare.h"
 #include "seqto/quantize.h"
 #include "seqto/task.h"
 #include "seqto/validate.h"
@@ -46,10 +50,24 @@ int64_t terms(const Node& node, const std::unordered_map<std::string, const Tens
   return w.element_count() / w.dims()[*outer];
 }
 
+void require_float32(const Model& model) {
+  const std::string form = quantized_form(model).form;
+  if (form != "float" && form != "float16")
+    throw Error(Code::kInvalidInput,
+                fmt::format("[audit] --float16, and a quantized model ({}) found; a float32 model expected; `seqto "
+                            "prepare MODEL --dequantize -o FLOAT` turns it back",
+                            form));
+  if (computes_in_float16(model))
+    throw Error(Code::kInvalidInput,
+                "[audit] --float16, and a model that computes in float16 found; a float32 model expected; `seqto "
+                "prepare MODEL --float32 -o FLOAT` makes one");
+}
+
 }  // namespace
 
 Float16Audit audit_float16(const Model& given, const SampleRun& on) {
   const auto& [data, samples, runner, env] = on;
+  require_float32(given);
   QuantizeOptions options;
   options.float16.compute = true;
   const Model model = tunable_form(given, options).model;
@@ -97,8 +115,8 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
   const Plan all = result.proposal;
   if (values.empty())
     throw Error(Code::kInvalidInput,
-                "[audit] a model without float32 found; one in float32 expected: seqto prepare "
-                "MODEL --float32 makes it of one in float16");
+                "[audit] --float16, and a model without values in float32 found; a float32 model expected; export it "
+                "in float32");
   for (const Node& node : model.graph.nodes) {
     Float16Layer layer{.name = node.name, .op_type = node.op_type};
     Values own;

@@ -103,6 +103,19 @@ class Float16(unittest.TestCase):
         found = self.audit(model, data="two.npz")["float16"]["losses"]["mse"]
         self.assertAlmostEqual(found / expected, 1, places=2)
 
+    def test_other_types_are_refused(self):
+        made = {"half16.onnx": ["quantize", self.model, "--mode", "float16", "--float16-compute"],
+                "codes.onnx": ["quantize", models.DIGITS, "--data", models.DIGITS_DATA, "--samples", "8", "--quick"]}
+        for (name, words), data, said in zip(made.items(), (self.dir / "x.npz", models.DIGITS_DATA),
+                                             ("computes in float16 found; a float32 model expected; `seqto prepare MODEL --float32",
+                                              "a quantized model (qdq) found; a float32 model expected; `seqto prepare MODEL --dequantize")):
+            done = seqto(*words, "-o", self.dir / name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = seqto("audit", self.dir / name, "--data", data, "--float16", "--plan-out", self.dir / "none.json")
+            self.assertEqual(done.returncode, 3, done.stdout)
+            self.assertIn(said, done.stderr)
+            self.assertFalse((self.dir / "none.json").exists())
+
     def test_the_way_back(self):
         for name, words in (("half.onnx", ["quantize", self.model, "--mode", "float16"]),
                             ("back.onnx", ["prepare", self.dir / "half.onnx", "--float32"])):
