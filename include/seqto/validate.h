@@ -33,7 +33,8 @@ double worse_end(const Figure& figure, bool high_is_worse);
 // ("kl" ...), task metrics ("top1" ...), and "top1_drop" ...: how much worse a metric is than the reference's. Ratios
 // are to the reference, the float model.
 using Figures = std::map<std::string, Figure>;
-// Of a measurement; ratios and drops are to the float model's. What was not measured, or is not a number, is left out.
+// Of a measurement; ratios and drops are to the float model's. What was not measured, is not a number, or is a drop from
+// a score of 0, is left out.
 // Intervals are the measurement's; drops have the paired difference's, latencies the spread of the runs.
 Figures figures_of(const Measurement& measurement, const Measurement& baseline);
 // By its name alone: true for metrics that are shares of right answers.
@@ -62,7 +63,7 @@ struct GateOptions {
   bool confident = false;
 };
 // Each limit in turn, all of them named. Not a number meets no limit. Throws Error{kInvalidInput} naming the figures
-// that there are where one was not measured.
+// that there are where one was not measured, and where the float model scores 0 in what may not drop.
 std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> limits, const GateOptions& = {});
 
 // --- Parity: whether two models give the same outputs on the same inputs

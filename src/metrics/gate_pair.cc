@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/machine.h"
 #include "metrics/loss/other_shapes.h"
 #include "metrics/node_by_node.h"
 #include "metrics/scored_pair.h"
 #include "metrics/zero_scores.h"
+#include "quantization/arithmetic/arithmetic.h"
 #include "seqto/gate.h"
 #include "seqto/recipe.h"
 
@@ -35,6 +37,19 @@ std::string note_on_not_finite(const ParitySide& reference, const Sample& sample
       sample.name, origin.empty() ? "" : ", from " + origin);
 }
 
+// Minus infinity keeps what it stands for from being chosen.
+bool is_at_fault(const Tensor& tensor) {
+  return tensor.is_float() && std::ranges::any_of(internal::to_floats(tensor), [](float v) {
+           return !std::isfinite(v) && v != -std::numeric_limits<float>::infinity();
+         });
+}
+
+// From a score of such outputs nothing is known to drop: not a number meets no limit.
+void make_drops_unknown(Figures& figures) {
+  for (auto& [name, figure] : figures)
+    if (name.ends_with("_drop")) figure = {std::nan(""), std::nullopt};
+}
+
 }  // namespace
 
 Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, const Env& env,
@@ -45,12 +60,14 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   const std::vector<size_t> at = internal::places(names, second->output_names());
   internal::ScoredPair scored(metrics, own, reference.path, {names, names}, reference.data->has_labels());
   std::string not_finite;
+  bool at_fault = false;
   for (int64_t i = 0; i < reference.data->size(); ++i) {
     env.stop_if_cancelled("check");
     const Sample sample = reference.data->read(i);
     const std::vector<Tensor> wanted = run_sample(*first, sample);
     if (not_finite.empty() && !std::ranges::all_of(wanted, internal::is_finite))
       not_finite = note_on_not_finite(reference, sample);
+    at_fault = at_fault || std::ranges::any_of(wanted, is_at_fault);
     const std::vector<Tensor> found = run_sample(*second, same ? sample : candidate.data->read(i));
     scored.append(sample, wanted, internal::in_order(found, at));
     env.progress({"check", i + 1, reference.data->size(), ""});
@@ -71,7 +88,10 @@ Measured measure_pair(const ParitySide& reference, const ParitySide& candidate, 
   m.loss = scored.loss();
   m.figures = figures_of(after, before);
   const bool is_mask = std::isfinite(after.losses.kl) && std::isfinite(after.losses.nmse);
-  if (!not_finite.empty() && !is_mask) m.notes.push_back(std::move(not_finite));
+  if (!not_finite.empty() && !is_mask) {
+    m.notes.push_back(std::move(not_finite));
+    if (at_fault) make_drops_unknown(m.figures);
+  }
   for (const std::string& note : {internal::note_on_zero_scores(before), internal::note_on_other_shapes(after)})
     if (!note.empty()) m.notes.push_back(note);
   return m;

@@ -19,6 +19,28 @@ void internal::refuse_limit(const Limit& limit, const std::vector<std::string>& 
                           limit.asked_by, limit.figure, fmt::join(names, ", "), did_you_mean(limit.figure, names)));
 }
 
+namespace {
+
+// Any drop from 0 is met.
+bool can_drop(const Measurement& baseline, const std::string& metric) {
+  const auto found = baseline.metrics.find(metric);
+  return found != baseline.metrics.end() && (found->second != 0 || baseline.lower_is_better.contains(metric));
+}
+
+void refuse_drop_from_0(const Limit& limit, const Figures& figures) {
+  const size_t at = limit.figure.rfind("_drop");
+  const std::string metric = limit.figure.substr(0, at);
+  if (at == std::string::npos || !figures.contains(metric)) return;
+  throw Error(Code::kInvalidInput,
+              fmt::format("[check] {}: a limit of {} found, and a float model that scores 0 in {}, from which nothing "
+                          "can drop; one that scores more expected; check the labels, the number that each class has, "
+                          "the preprocessing, how boxes are read, and with `seqto validate` that its outputs are "
+                          "numbers",
+                          limit.asked_by, limit.figure, metric));
+}
+
+}  // namespace
+
 double worse_end(const Figure& figure, bool high_is_worse) {
   if (!figure.interval) return figure.value;
   return high_is_worse ? figure.interval->high : figure.interval->low;
@@ -55,7 +77,7 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
   for (const auto& [name, value] : measurement.metrics) {
     const bool higher = !measurement.lower_is_better.contains(name);
     add(name, value, {}, higher);
-    if (!baseline.metrics.contains(name)) continue;
+    if (!can_drop(baseline, name)) continue;
     const Measurement *worse = higher ? &baseline : &measurement, *better = higher ? &measurement : &baseline;
     const double lost = drop(measurement, baseline, name);
     std::optional<Interval> interval = paired_difference(*worse, *better, name);
@@ -94,6 +116,7 @@ std::vector<CheckedLimit> check(const Figures& figures, std::span<const Limit> l
   for (const Limit& limit : limits) {
     auto it = figures.find(limit.figure);
     if (it == figures.end()) {
+      refuse_drop_from_0(limit, figures);
       std::vector<std::string> names;
       for (const auto& [name, figure] : figures) names.push_back(name);
       internal::refuse_limit(limit, names);

@@ -17,7 +17,7 @@ std::string note_on_zero_scores(const Measurement& of_float) {
   if (names.empty()) return {};
   const bool of_boxes = std::ranges::any_of(names, is_average_precision);
   return fmt::format(
-      "the float model scores 0 in {}, so a drop of 0 says nothing; check the labels, the number that "
+      "the float model scores 0 in {}, so nothing can drop; check the labels, the number that "
       "each class has, and the preprocessing{}",
       fmt::join(names, ", "),
       of_boxes ? "; --metric map50=FILE.json says how boxes are read where they are not middle and size, "

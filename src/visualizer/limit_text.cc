@@ -39,6 +39,7 @@ std::string bound_text(const CheckedLimit& c) {
 // By how much; where only the interval is on the wrong side, that is said.
 std::string excess_text(const CheckedLimit& c) {
   if (c.met) return "-";
+  if (std::isnan(c.found.value)) return "not a number";
   if (std::isfinite(c.found.value) && c.excess() <= 0)
     return fmt::format("within, but not all of {}", figure_text(c.limit.figure, c.found.interval));
   return fmt::format("{} too {}", figure_text(c.limit.figure, c.excess()), c.limit.at_most ? "much" : "little");

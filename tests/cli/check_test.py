@@ -116,15 +116,35 @@ class Pair(Folder):
         self.assertEqual(code, INVALID)
         self.assertRegex(said, r"the label 10\d and a first output of 10 values found; a class from 0 to 9 expected")
         best = scores(models.DIGITS, file["x"].astype(np.float32)[:50]).argmin(1)
-        code, found, said = with_labels(best)
-        self.assertEqual(code, 0)
+        code, _, said = with_labels(best)
+        self.assertEqual(code, INVALID)
         self.assertIn("warning: the float model scores 0 in f1, top1", said.lower())
+        self.assertIn("--max-accuracy-drop: a limit of top1_drop found, and a float model that scores 0 in top1, from which nothing can drop", said)
+        code, found, said = check(*self.words, "--labels", labels, "--max-loss", 100, "--lock", self.dir / "zero.lock.json")
+        self.assertEqual(code, 0, said)
         self.assertIn("the float model scores 0 in f1, top1", "\n".join(found["notes"]))
+        self.assertNotIn("top1_drop", json.loads((self.dir / "zero.lock.json").read_text())["figures"])
         self.assertEqual(check(*self.words, "--max-accuracy-drop", "100%")[1]["notes"], [])
         tuned = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--labels", labels, "--quick", "--max-evaluations", 3,
                              "-o", self.dir / "zero")
         self.assertEqual(tuned.returncode, 0, tuned.stderr)
         self.assertIn("the float model scores 0 in", "\n".join(json.loads((self.dir / "zero/summary.json").read_text())["notes"]))
+        tuned = models.seqto("tune", models.DIGITS, "--data", models.DIGITS_DATA, "--labels", labels, "--quick", "--max-evaluations", 3,
+                             "--max-accuracy-drop", 0.01, "-o", self.dir / "refused")
+        self.assertEqual(tuned.returncode, INVALID, tuned.stderr)
+        self.assertIn("a float model that scores 0 in top1", tuned.stderr)
+
+    def test_a_float_model_without_numbers(self):
+        """Of its score nothing is known to drop; one sample of 20 is enough."""
+        file = self.dir / "negative.npz"
+        x = np.abs(models.weight(20, 3, 8, 8))
+        x[3] *= -1
+        np.savez(file, x=x, y=np.zeros(20, np.int64))
+        logarithm = models.conv(self.dir / "log.onnx", before=["Log"])
+        code, found, said = check(logarithm, "--reference", logarithm, "--data", file, "--max-accuracy-drop", 0.5)
+        self.assertEqual(code, GATE)
+        self.assertIn("holds NaN or infinity for sample '3', from Log 'before_0'", "\n".join(found["notes"]))
+        self.assertIn("top1_drop: nan found", said)
 
     def test_a_subject_that_is_not_there(self):
         for limit in (("--max-size", "1M"), ("--max-loss", 1)):
