@@ -84,6 +84,8 @@ std::pair<Measurement, Measurement> ScoredPair::measured(const Env& env) const {
   if (const std::string note = note_on_class_numbers(metrics_, reference_.all, truths_); !note.empty())
     env.log(LogLevel::kInfo, note);
   if (const std::string note = note_on_shares(reading_.detector); !note.empty()) env.log(LogLevel::kInfo, note);
+  if (const std::string note = note_on_missing_boxes(asked_, reading_.detector); !note.empty())
+    env.log(LogLevel::kWarning, note);
   if (const std::string note = note_on_zero_scores(both.first); !note.empty()) env.log(LogLevel::kWarning, note);
   return both;
 }

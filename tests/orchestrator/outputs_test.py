@@ -221,6 +221,16 @@ class OutputsTest(unittest.TestCase):
         done = models.seqto("-v", "tune", model, "--data", self.data, "--max-evaluations", 2, "-o", self.folder / "told")
         self.assertIn("task: raw (the model's output is a map or a sequence, not one set of classes; --task segment where", done.stderr)
 
+    def test_a_detector_without_boxes_is_told_of(self):
+        model = segmenter(self.folder / "segmenter.onnx")
+        for words in (["tune", model, "--max-evaluations", 2, "-o", self.folder / "boxes"],
+                      ["check", model, "--reference", model, "--max-loss", 1]):
+            done = models.seqto(*words, "--data", self.data, "--task", "detect")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("warning: --task detect, and outputs without a form of boxes with scores found", done.stderr)
+        notes = json.loads((self.folder / "boxes/summary.json").read_text())["notes"]
+        self.assertTrue(any("--metric map50_95=FILE.json says how they are read" in note for note in notes), notes)
+
     def test_what_was_asked_for_stays(self):
         summary, _ = self.tune(detector(self.folder / "detector.onnx"), "--objectives", "kl,size")
         self.assertEqual(summary["objectives"], ["kl", "size"])

@@ -82,6 +82,8 @@ Decoder parse_decoder(const std::string& json, const std::string& where);
 std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample);
 // That this JSON takes boxes for shares of the picture; empty: it does not, or there is none.
 std::string note_on_shares(const std::string& detector);
+// That the task was asked for and nothing says where boxes are; empty: something does. `detector`: as find_decoder().
+std::string note_on_missing_boxes(const MetricOptions& asked, const std::string& detector);
 
 // What a metric of `metrics` found the numbers of classes to be where no description says it; empty: none looked.
 std::string note_on_class_numbers(const Metrics& metrics, const Answers& of_float, std::span<const Truth> truths);

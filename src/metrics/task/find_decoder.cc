@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "metrics/loss/softmax.h"
 #include "metrics/task/detections.h"
+#include "metrics/task/task_metric_kinds.h"
 
 namespace seqto::internal {
 namespace {
@@ -356,6 +357,17 @@ std::string note_on_shares(const std::string& detector) {
   if (detector.empty() || parse_decoder(detector, "the outputs").width > 0) return {};
   return "the boxes of the first answer are so small that they are read as shares of the picture; if they are pixels, "
          "--metric map50_95=FILE.json with \"input\" expected";
+}
+
+std::string note_on_missing_boxes(const MetricOptions& asked, const std::string& detector) {
+  const auto describes = [](const std::string& metric) {
+    return metric.find('=') != std::string::npos && is_average_precision(metric.substr(0, metric.find('=')));
+  };
+  if (asked.task != "detect" || !detector.empty() || std::ranges::any_of(asked.metrics, describes)) return {};
+  return "--task detect, and outputs without a form of boxes with scores found: the loss compares all their values, "
+         "and "
+         "nothing finds boxes in them; --metric map50_95=FILE.json says how they are read (docs/reference/metrics.md); "
+         "of another model leave --task out";
 }
 
 }  // namespace seqto::internal

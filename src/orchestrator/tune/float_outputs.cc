@@ -67,6 +67,8 @@ Reading read_task(const Inputs& in, const First& first) {
                          pools ? fmt::format(", by the {} of positions", to_string(reading.pooling)) : "",
                          reading.detector.empty() ? "" : ", read as " + reading.detector,
                          reading.reason.empty() ? "" : fmt::format(" ({}{})", reading.reason, unsure)));
+  if (const std::string note = note_on_missing_boxes(in.options.metrics, reading.detector); !note.empty())
+    in.env.log(LogLevel::kWarning, note);
   return reading;
 }
 
@@ -226,7 +228,9 @@ void read_as(const Reading& reading, const Inputs& in, std::span<Place> places, 
       if (!reading.detector.empty()) part->detector = parse_decoder(reading.detector, "the outputs");
     }
   ending.task = reading.task->name;
-  if (std::string note = note_on_shares(reading.detector); !note.empty()) ending.notes.push_back(std::move(note));
+  for (std::string note :
+       {note_on_shares(reading.detector), note_on_missing_boxes(in.options.metrics, reading.detector)})
+    if (!note.empty()) ending.notes.push_back(std::move(note));
   if (in.chose_objectives || reading.task->loss == "kl") return;
   std::ranges::replace(ending.objectives, "kl", std::string(reading.task->loss));
   if (!reading.reason.empty())
