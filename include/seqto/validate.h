@@ -277,6 +277,7 @@ struct Float16Layer {
   double overflow = 0, underflow = 0;  // shares of its outputs' values beyond 65504, and not 0 but at most 2^-25
   double accumulation = 0;             // of products: expected relative error where sums are added in float16 as well
   std::string overflows;               // the first tensor, an output before an input, with a value beyond; empty: none
+  std::string underflows;              // with more than one value in a thousand that becomes 0
 };
 
 struct Float16Audit {
@@ -286,10 +287,13 @@ struct Float16Audit {
   std::string loss = "kl";
   std::vector<Float16Layer> layers;  // in graph order
   Measurement all, mixed;            // against the float32 model: every layer in float16; the proposal
-  Plan proposal;                     // float16 but for layers that read or write a value that it cannot hold
-  std::vector<LayerId> in_float32;   // these
+  // Float16 but for layers with `overflows`, and for those with `underflows` that the answers need: where without all
+  // of these at most a tenth of the loss is left, and those that do not double that are in float16 again.
+  Plan proposal;
+  std::vector<LayerId> in_float32;  // these
 };
-// Throws Error{kInvalidInput} where the first output is not float, and what load() and run() throw.
+// Throws Error{kInvalidInput} where the model is not in float32 or its first output not float, and what load() and
+// run() throw.
 Float16Audit audit_float16(const Model& model, const SampleRun& on);
 
 }  // namespace seqto

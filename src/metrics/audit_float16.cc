@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <unordered_map>
 
+#include "metrics/loss/loss_fields.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/node_by_node.h"
 #include "model/op_traits.h"
@@ -22,10 +25,14 @@ using namespace internal;
 
 constexpr double kLargest = 65504, kSmallest = 0x1p-25;  // float16 holds, and rounds to 0
 constexpr double kMask = 1e30;                           // what masks of attention are made of: anything large will do
+constexpr double kManySmall = 1e-3;                      // share of values that become 0
+constexpr double kCured = 0.1;                           // of the loss is left where small values were its cause
 
 struct Values {
   double largest = 0;
   int64_t count = 0, overflow = 0, underflow = 0;
+
+  bool many_small() const { return static_cast<double>(underflow) > kManySmall * static_cast<double>(count); }
 
   void add(std::span<const float> values) {
     count += std::ssize(values);
@@ -62,6 +69,60 @@ void require_float32(const Model& model) {
                 "[audit] --float16, and a model that computes in float16 found; a float32 model expected; `seqto "
                 "prepare MODEL --float32 -o FLOAT` makes one");
 }
+
+using MeasurePlan = std::function<Measurement(const Plan&)>;
+
+// Takes layers with values that become 0 out of float16, where these cause most of what the answers lose.
+class SmallValues {
+ public:
+  SmallValues(Float16Audit& audit, MeasurePlan measure) : audit_(audit), measure_(std::move(measure)) {}
+
+  void take_out() {
+    std::vector<LayerId> layers;
+    for (const Float16Layer& layer : audit_.layers)
+      if (!layer.underflows.empty() && audit_.proposal.schemes.contains(layer.name)) layers.push_back(layer.name);
+    if (layers.empty()) return;
+    Plan without = audit_.proposal;
+    for (const LayerId& layer : layers) without.schemes.erase(layer);
+    Measurement cured = measure_(without);
+    if (!(loss(cured) < kCured * loss(audit_.mixed))) return;
+    // Twice: other roundings, no small values.
+    bound_ = 2 * loss(cured);
+    audit_.proposal = std::move(without);
+    audit_.mixed = std::move(cured);
+    give_back_halves(layers);
+  }
+
+ private:
+  double loss(const Measurement& measurement) const {
+    const auto* field = std::ranges::find(kLossFields, audit_.loss, &LossField::name);
+    const double value = measurement.losses.*field->value;
+    return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
+  }
+
+  // Those that change nothing return to float16, many at a time.
+  void give_back(std::span<const LayerId> layers) {
+    Plan with = audit_.proposal;
+    for (const LayerId& layer : layers) with.schemes[layer] = Scheme::kFloat16;
+    Measurement measured = measure_(with);
+    if (loss(measured) <= bound_) {
+      audit_.proposal = std::move(with);
+      audit_.mixed = std::move(measured);
+    } else {
+      give_back_halves(layers);
+    }
+  }
+
+  void give_back_halves(std::span<const LayerId> layers) {
+    if (layers.size() < 2) return;
+    give_back(layers.first(layers.size() / 2));
+    give_back(layers.subspan(layers.size() / 2));
+  }
+
+  Float16Audit& audit_;
+  MeasurePlan measure_;
+  double bound_ = 0;
+};
 
 }  // namespace
 
@@ -126,30 +187,36 @@ Float16Audit audit_float16(const Model& given, const SampleRun& on) {
         if (found == values.end()) continue;
         const Values& v = found->second;
         if (v.overflow > 0 && layer.overflows.empty()) layer.overflows = name;
+        if (v.many_small() && layer.underflows.empty()) layer.underflows = name;
         if (names == &node.inputs) continue;
         own.largest = std::max(own.largest, v.largest);
         own.count += v.count, own.overflow += v.overflow, own.underflow += v.underflow;
       }
-    if (own.count == 0 && layer.overflows.empty()) continue;
+    if (own.count == 0 && layer.overflows.empty() && layer.underflows.empty()) continue;
     layer.largest = own.largest;
     layer.overflow = own.count > 0 ? static_cast<double>(own.overflow) / static_cast<double>(own.count) : 0;
     layer.underflow = own.count > 0 ? static_cast<double>(own.underflow) / static_cast<double>(own.count) : 0;
     // Partial sums grow as a random walk does; each addition rounds by up to half of 2^-10.
     layer.accumulation = 0x1p-11 * std::sqrt(static_cast<double>(terms(node, constants)) / 6);
-    if (!layer.overflows.empty() && result.proposal.schemes.erase(node.name) > 0)
-      result.in_float32.push_back(node.name);
+    if (!layer.overflows.empty()) result.proposal.schemes.erase(node.name);
     result.layers.push_back(std::move(layer));
   }
-  const auto measured = [&](const Plan& plan, Measurement& measurement) {
+  const auto measure = [&](const Plan& plan) {
+    Measurement measurement;
     Quantizer quantizer(model, {}, options);
     const Model half = infer_shapes(quantizer.quantize(plan));
     NodeByNode rounded(half, runner);
     measurement.blocks = blocks_of(origins);
     measure_outputs(measurement, reference, outputs_like(reference, rounded, on), labels);
     measurement.size_bytes = serialized_size(half);
+    return measurement;
   };
-  measured(all, result.all);
-  measured(result.proposal, result.mixed);
+  result.all = measure(all);
+  result.mixed = measure(result.proposal);
+  SmallValues(result, measure).take_out();
+  for (const Node& node : model.graph.nodes)
+    if (all.schemes.contains(node.name) && !result.proposal.schemes.contains(node.name))
+      result.in_float32.push_back(node.name);
   return result;
 }
 

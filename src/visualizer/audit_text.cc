@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -115,7 +116,8 @@ std::string audit_text(const Audit& audit, const TextStyle& style) {
   text += fmt::format("\n{}\n", losses_table(audit.loss, measured, style));
   const auto can = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.can_saturate(); });
   const auto did = std::ranges::count_if(audit.layers, [](const AuditedLayer& l) { return l.saturated_pairs > 0; });
-  text += fmt::format("{} layers in int8: {} can saturate, {} did\n", audit.layers.size(), can, did);
+  text += fmt::format("{} layers in {}: {} can saturate, {} did\n", audit.layers.size(),
+                      on_target ? "integers" : "int8", can, did);
   text += not_emulated_text(audit);
   std::vector<TableRow> rows;
   for (const AuditedLayer& layer : audit.layers)
@@ -145,35 +147,52 @@ std::string float16_audit_to_json(const Float16Audit& audit) {
     Json entry{{"name", layer.name},         {"op_type", layer.op_type},     {"largest", layer.largest},
                {"overflow", layer.overflow}, {"underflow", layer.underflow}, {"accumulation", layer.accumulation}};
     if (!layer.overflows.empty()) entry["overflows"] = layer.overflows;
+    if (!layer.underflows.empty()) entry["underflows"] = layer.underflows;
     json["layers"].push_back(std::move(entry));
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string float16_audit_text(const Float16Audit& audit, const TextStyle& style) {
-  constexpr double kTold = 1e-3;  // of the values become 0
   std::string text = fmt::format("{}: {} samples, against float32\n", audit.model, audit.samples);
   if (audit.random_inputs) text += "the inputs are random numbers: losses and values mean nothing\n";
   text += fmt::format(
       "\n{}\n",
       losses_table(audit.loss, {{"float16", &audit.all}, {"float16, but float32 below", &audit.mixed}}, style));
+  constexpr double kTold = 0.01;  // error of sums
+  const std::set<LayerId> in_float32(audit.in_float32.begin(), audit.in_float32.end());
   std::vector<TableRow> rows;
+  int beyond = 0, small = 0, small_in_float32 = 0;
+  double sums = 0;
   for (const Float16Layer& l : audit.layers) {
-    if (l.overflows.empty() && l.underflow < kTold) continue;
+    const bool overflows = !l.overflows.empty(), underflows = !l.underflows.empty();
+    beyond += overflows;
+    small += underflows && !overflows;
+    small_in_float32 += underflows && !overflows && in_float32.contains(l.name);
+    sums = std::max(sums, l.accumulation);
+    if (!overflows && !underflows && l.accumulation < kTold) continue;
     rows.push_back({l.name, l.op_type, internal::format_figure(l.largest), internal::format_percent(l.overflow),
-                    internal::format_percent(l.underflow), l.overflows});
+                    internal::format_percent(l.underflow),
+                    l.accumulation > 0 ? internal::format_percent(l.accumulation) : "-",
+                    in_float32.contains(l.name) ? overflows ? l.overflows : l.underflows : ""});
   }
-  const double sums =
-      audit.layers.empty() ? 0 : std::ranges::max(audit.layers, {}, &Float16Layer::accumulation).accumulation;
-  text +=
-      fmt::format("{} of {} layers read or write a value beyond 65504\n", audit.in_float32.size(), audit.layers.size());
+  text += fmt::format("{} of {} layers read or write a value beyond 65504\n", beyond, audit.layers.size());
+  if (small_in_float32 > 0)
+    text += fmt::format("{} more read or write values that become 0; the answers need {} of them in float32\n", small,
+                        small_in_float32);
+  else if (small > 0)
+    text += fmt::format("{} more read or write values that become 0; they are not what the answers lose\n", small);
   if (sums > 0)
     text += fmt::format("where sums are added in float16 as well, the longest are off by {} more\n",
                         internal::format_percent(sums));
   if (rows.empty()) return text;
-  const std::vector<TableColumn> columns{{"layer", TableColumn::kName}, {"operator"},
-                                         {"largest", kFigure},          {"beyond 65504", kFigure},
-                                         {"become 0", kFigure},         {"first tensor beyond", TableColumn::kName}};
+  const std::vector<TableColumn> columns{{"layer", TableColumn::kName},
+                                         {"operator"},
+                                         {"largest", kFigure},
+                                         {"beyond 65504", kFigure},
+                                         {"become 0", kFigure},
+                                         {"sums off by", kFigure},
+                                         {"in float32 for", TableColumn::kName}};
   return text + "\n" + lines(columns, std::move(rows), style);
 }
 

@@ -103,6 +103,43 @@ class Float16(unittest.TestCase):
         found = self.audit(model, data="two.npz")["float16"]["losses"]["mse"]
         self.assertAlmostEqual(found / expected, 1, places=2)
 
+    def small_values(self, name, matters):
+        """A branch with weights of 1e-9 and factors behind it that bring it back, and a Softmax whose small values do not matter."""
+        weights = [("a", models.weight(WIDTH, WIDTH)), ("tiny_w", models.weight(WIDTH, WIDTH, seed=1) * (1e-9 if matters else 1)),
+                   ("k", np.float32(3e4 if matters else 1)), ("soft_w", models.weight(WIDTH, WIDTH, seed=2)), ("sharp", np.float32(3)),
+                   ("head_w", models.weight(WIDTH, 10, seed=3) / 8)]
+        nodes = [h.make_node("MatMul", ["x", "a"], ["f"], name="first"), h.make_node("MatMul", ["f", "tiny_w"], ["t"], name="tiny"),
+                 h.make_node("Mul", ["t", "k"], ["t1"], name="up1"), h.make_node("Mul", ["t1", "k"], ["t2"], name="up2"),
+                 h.make_node("Mul", ["f", "sharp"], ["s"], name="sharpen"), h.make_node("Softmax", ["s"], ["p"], name="soft"),
+                 h.make_node("MatMul", ["p", "soft_w"], ["v"], name="values"), h.make_node("Add", ["t2", "v"], ["sum"], name="add"),
+                 h.make_node("MatMul", ["sum", "head_w"], ["y"], name="head")]
+        return models.save(self.dir / name, nodes, [("x", [1, WIDTH])], [("y", [1, 10])], weights)
+
+    def test_a_plan_without_values_that_become_0(self):
+        model, plan, mixed = self.small_values("small.onnx", True), self.dir / "small.json", self.dir / "small16.onnx"
+        found = self.audit(model, "--plan-out", plan)
+        self.assertEqual(found["in_float32"], ["tiny", "up1"])
+        small = {layer["name"]: layer["underflows"] for layer in found["layers"] if "underflows" in layer}
+        self.assertEqual(small, {"tiny": "t", "up1": "t", "soft": "p", "values": "p"})
+        self.assertLess(found["mixed"]["losses"]["kl"], 1e-4 * found["float16"]["losses"]["kl"])
+
+        def answers(file):
+            session = ort.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+            return np.concatenate([session.run(None, {"x": x})[0] for x in self.x])
+        expected = answers(model)
+        for words, close in ((["--plan", plan], True), ([], False)):
+            done = seqto("quantize", model, "--mode", "float16", *words, "--float16-compute", "-o", mixed)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(np.abs(answers(mixed) - expected).max() < 0.02 * np.abs(expected).max(), close)
+
+    def test_values_that_become_0_and_do_not_matter_stay(self):
+        found = self.audit(self.small_values("harmless.onnx", False))
+        self.assertEqual(found["in_float32"], [])
+        self.assertEqual(found["float16"], found["mixed"])
+        self.assertTrue([layer for layer in found["layers"] if "underflows" in layer])
+        done = seqto("audit", self.dir / "harmless.onnx", "--data", self.dir / "x.npz", "--float16")
+        self.assertIn("2 more read or write values that become 0; they are not what the answers lose", done.stdout)
+
     def test_other_types_are_refused(self):
         made = {"half16.onnx": ["quantize", self.model, "--mode", "float16", "--float16-compute"],
                 "codes.onnx": ["quantize", models.DIGITS, "--data", models.DIGITS_DATA, "--samples", "8", "--quick"]}
