@@ -74,21 +74,41 @@ Arithmetic arithmetic_of(const Target& target) {
   std::vector<std::string> others;
   for (std::string& name : target_names())
     if (load_target(name).arithmetic) others.push_back(std::move(name));
+  const std::string run =
+      target.device.empty()
+          ? ""
+          : fmt::format(", and `seqto validate FLOAT MODEL --device {}` compares what it gives there", target.device);
   throw Error(Code::kUsage,
-              fmt::format("[audit] --target {} found, whose table has no [arithmetic] to emulate; {}, or a file with "
-                          "one expected; without --target x86 without VNNI is emulated",
-                          target.name, fmt::join(others, ", ")));
+              fmt::format("[audit] --target {0} found, whose table has no [arithmetic]: how it adds and rounds is not "
+                          "known; {1}, or a TOML file with one expected; `seqto lint MODEL --target {0}` says what {0} "
+                          "computes on codes{2}",
+                          target.name, fmt::join(others, ", "), run));
 }
 
-void require_emulated(const Audit& found, const std::string& model) {
+// Losses of a file that the target does not take are of another one.
+void warn_of_refused(Model model, const Target& target, const std::string& path, const Context& context) {
+  name_nodes(model);
+  const Lint found = lint(infer_shapes(model), target);
+  const auto first = std::ranges::find(found.nodes, Verdict::kRefused, &LintedNode::verdict);
+  if (first == found.nodes.end()) return;
+  context.env.log(LogLevel::kWarning,
+                  fmt::format("[audit] {0} refuses {1} of {2} nodes (the first, {3} '{4}': {5}), so that the figures "
+                              "are of a file that it does not run; `seqto lint {6} --target {0}` tells all; `seqto "
+                              "quantize FLOAT --target {0}` makes a file for it",
+                              target.name, found.count(Verdict::kRefused), found.nodes.size(), first->op_type,
+                              first->node, first->reason, path));
+}
+
+void require_emulated(const Audit& found, const Flags& f) {
   if (std::ranges::any_of(found.layers, &AuditedLayer::is_emulated)) return;
-  std::string layers = "no Conv, Gemm or MatMul in int8";
+  const char* in = f.target.empty() ? "int8" : "integers";
+  std::string layers = fmt::format("no Conv, Gemm or MatMul in {}", in);
   if (!found.layers.empty())
-    layers = fmt::format("{} layers in int8, none of which is emulated (the first, {}: {}),", found.layers.size(),
+    layers = fmt::format("{} layers in {}, none of which is emulated (the first, {}: {}),", found.layers.size(), in,
                          found.layers[0].op_type, found.layers[0].not_emulated_because);
-  throw Error(
-      Code::kInvalidInput,
-      fmt::format("[audit] {}: {} found; a model in QDQ form expected, as `seqto quantize` writes it", model, layers));
+  throw Error(Code::kInvalidInput,
+              fmt::format("[audit] {}: {} found; a model in QDQ form expected, as `seqto quantize` writes it", f.model,
+                          layers));
 }
 
 void audit_command(const Flags& f, const Context& context) {
@@ -109,13 +129,16 @@ void audit_command(const Flags& f, const Context& context) {
   AuditOptions audited{.file = f.reference.empty() ? file : model_file(f.reference, f.hub, context),
                        .min_saturated = f.min_saturated};
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
-  if (target) audited.arithmetic = arithmetic_of(*target);
+  if (target) {
+    audited.arithmetic = arithmetic_of(*target);
+    warn_of_refused(model, *target, f.model, context);
+  }
   if (!f.plan_out.empty()) require_names(model);
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));
   const std::vector<int64_t> samples = all_samples(*data);
   const Outputs reference = run_reference(f, *data, context);
   Audit found = audit(model, {*data, samples, *runner, context.env}, reference, audited);
-  require_emulated(found, f.model);
+  require_emulated(found, f);
   found.model = f.model;
   found.reference = f.reference;
   if (target) found.target = target->name;
@@ -146,7 +169,7 @@ void add_audit(Command app, Context& context) {
   word.under("Input").add_option("--plan", f->plan, "The plan that the model was made by, also as DIR:3 of a study");
   word.under("Output").add_option("--plan-out", f->plan_out,
                                   "Write the plan with reduce_range for the layers that saturated, or with --float16 "
-                                  "float32 for those that overflow");
+                                  "float32 for those that it cannot hold");
   word.under("Output")
       .add_option("--min-saturated", f->min_saturated,
                   "Share of a layer's outputs from which the plan reduces its range (0: any)")

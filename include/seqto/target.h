@@ -53,7 +53,7 @@ struct TargetRule {
 struct Arithmetic {
   enum class Rounding { kHalfEven, kHalfUp };  // of values halfway between two codes: to the even, to the greater one
   Rounding rounding = Rounding::kHalfEven;
-  int64_t accumulator_bits = 32;  // 8 to 64, signed: after each product a sum beyond that stops at the end
+  int64_t accumulator_bits = 32;  // 8 to 64, signed, twice as many of 16-bit codes: sums beyond that stop at the end
   bool pairs_saturate = false;    // x86 without VNNI: sums of two neighbouring products stop at the ends of 16 bits
 };
 

@@ -45,17 +45,22 @@ std::optional<Tensor> quantized(const Tensor& values, float scale, int zero, Dat
   }
 }
 
+// Accumulators for 16 bits take the place of two for 8: ESP32-S3 has 16 of 20 bits, or 8 of 40.
+int64_t limit_of(const IntegerLayer& layer, int64_t bits) {
+  if (element_bits(layer.input_type) == 16) bits *= 2;
+  return bits > 62 ? kWidest : (int64_t{1} << (bits - 1)) - 1;
+}
+
 }  // namespace
 
 DeviceArithmetic::DeviceArithmetic(const Model& model, Runner& runner, const Arithmetic& arithmetic)
     : arithmetic_(arithmetic),
-      limit_(arithmetic.accumulator_bits > 62 ? kWidest : (int64_t{1} << (arithmetic.accumulator_bits - 1)) - 1),
       layers_(integer_layers(model, false)),
       steps_(model, runner, {},
              [this](const Node& node, std::span<const Tensor> reads) { return compute(node, reads); }) {
   for (const Initializer& i : model.graph.initializers) constants_[i.name] = &i.tensor;
   for (IntegerLayer& layer : layers_) {
-    layer.audited.limit = limit_;
+    layer.audited.limit = limit_of(layer, arithmetic.accumulator_bits);
     layer.audited.largest_sum = 0;
     // Exact on the CPU alone: sums of a device have an end.
     std::string because = std::exchange(layer.audited.exact_because, {});
@@ -93,7 +98,7 @@ std::optional<Tensor> DeviceArithmetic::compute(const Node& node, std::span<cons
   // What DequantizeLinear made floats of, again.
   const auto codes =
       quantized(reads[0], layer.input_scale, layer.input_zero, layer.input_type, Arithmetic::Rounding::kHalfEven);
-  LayerResult result = accumulate(layer, *codes, wide_ ? kWidest : limit_);
+  LayerResult result = accumulate(layer, *codes, wide_ ? kWidest : layer.audited.limit);
   if (wide_) return std::move(result.output);
   layer.audited.pairs += result.pairs;
   layer.audited.saturated_pairs += result.saturated_pairs;

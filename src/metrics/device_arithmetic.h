@@ -21,7 +21,7 @@ class DeviceArithmetic {
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   // With sums as large as they get, which are counted nowhere.
   std::vector<Tensor> run_wide(std::span<const Tensor> inputs);
-  // Conv, Gemm and MatMul in 8 bits, in graph order, with what run() has counted.
+  // Conv, Gemm and MatMul on codes, in graph order, with what run() has counted.
   std::vector<AuditedLayer> layers() const;
 
  private:
@@ -29,7 +29,6 @@ class DeviceArithmetic {
   std::optional<Tensor> quantize(const Node& node, const Tensor& values) const;
 
   const Arithmetic arithmetic_;
-  const int64_t limit_;
   bool wide_ = false;  // run_wide() runs
   std::unordered_map<std::string, const Tensor*> constants_;
   std::vector<IntegerLayer> layers_;

@@ -11,15 +11,28 @@
 namespace seqto::internal {
 namespace {
 
-// Unsigned codes: kernels for x86 turn signed ones by 128, and zero points with them.
-std::vector<int16_t> unsigned_codes(const Tensor& tensor) {
+// Bytes are unsigned, as kernels for x86 turn signed ones, and 16 bits are signed. Zero points are turned with them.
+int turn(DataType type) { return type == DataType::kInt8 ? 128 : type == DataType::kUint16 ? -32768 : 0; }
+
+template <class T>
+std::vector<int16_t> turned(const Tensor& tensor) {
   std::vector<int16_t> codes;
   codes.reserve(static_cast<size_t>(tensor.element_count()));
-  if (tensor.type() == DataType::kInt8)
-    for (const int8_t code : tensor.values<int8_t>()) codes.push_back(static_cast<int16_t>(code + 128));
-  else
-    for (const uint8_t code : tensor.values<uint8_t>()) codes.push_back(code);
+  for (const T code : tensor.values<T>()) codes.push_back(static_cast<int16_t>(code + turn(tensor.type())));
   return codes;
+}
+
+std::vector<int16_t> turned_codes(const Tensor& tensor) {
+  switch (tensor.type()) {
+    case DataType::kInt8:
+      return turned<int8_t>(tensor);
+    case DataType::kInt16:
+      return turned<int16_t>(tensor);
+    case DataType::kUint16:
+      return turned<uint16_t>(tensor);
+    default:
+      return turned<uint8_t>(tensor);
+  }
 }
 
 int32_t dot(const int16_t* a, const int16_t* b, int64_t count) {
@@ -32,7 +45,7 @@ int32_t dot(const int16_t* a, const int16_t* b, int64_t count) {
 class Accumulator {
  public:
   Accumulator(const IntegerLayer& layer, int64_t limit)
-      : layer_(layer), limit_(limit), zero_(layer.input_zero + (layer.input_type == DataType::kInt8 ? 128 : 0)) {
+      : layer_(layer), limit_(limit), zero_(layer.input_zero + turn(layer.input_type)) {
     for (const float scale : layer.weight_scales) scales_.push_back(layer.input_scale * scale);
   }
 
@@ -63,7 +76,7 @@ class Accumulator {
 class Writer {
  public:
   Writer(const IntegerLayer& layer, bool saturate) : layer_(layer), saturate_(saturate) {
-    zero_ = layer.input_zero + (layer.input_type == DataType::kInt8 ? 128 : 0);
+    zero_ = layer.input_zero + turn(layer.input_type);
     for (int64_t m = 0; m < layer.channels; ++m) {
       int32_t sum = 0;
       for (int64_t k = 0; k < layer.depth; ++k) sum += layer.weights[m * layer.depth + k];
@@ -105,10 +118,9 @@ class Writer {
   std::vector<float> scales_;
 };
 
+// Of bytes; that of other codes nobody reads.
 int32_t sum_of(const std::vector<int16_t>& codes) {
-  int32_t sum = 0;
-  for (const int16_t code : codes) sum += code;
-  return sum;
+  return static_cast<int32_t>(std::accumulate(codes.begin(), codes.end(), int64_t{0}));
 }
 
 // The kernel's places over an image, and where each reads it.
@@ -172,7 +184,7 @@ int64_t product(std::span<const int64_t> sizes) {
 template <class Write>
 std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, const Write& write,
                             std::vector<int64_t>& dims, LayerResult& result) {
-  const std::vector<int16_t> codes = unsigned_codes(input);
+  const std::vector<int16_t> codes = turned_codes(input);
   const auto image = std::span(input.dims()).subspan(2);
   const int64_t images = input.dims()[0], planes = input.dims()[1], area = product(image), groups = layer.shape.groups;
   Windows windows(layer.shape, image);
@@ -201,7 +213,7 @@ std::vector<float> convolve(const IntegerLayer& layer, const Tensor& input, cons
 template <class Write>
 std::vector<float> multiply(const IntegerLayer& layer, const Tensor& input, const Write& write,
                             std::vector<int64_t>& dims, LayerResult& result) {
-  const std::vector<int16_t> codes = unsigned_codes(input);
+  const std::vector<int16_t> codes = turned_codes(input);
   dims = input.dims();
   dims.back() = layer.channels;
   const int64_t rows = static_cast<int64_t>(codes.size()) / layer.depth;
@@ -248,7 +260,10 @@ LayerResult accumulate(const IntegerLayer& layer, const Tensor& input, int64_t l
 }
 
 int64_t largest_sum(const IntegerLayer& layer) {
-  const int64_t lowest = (layer.input_type == DataType::kInt8 ? -128 : 0) - layer.input_zero, highest = lowest + 255;
+  const bool wide = element_bits(layer.input_type) == 16;
+  const bool is_signed = layer.input_type == DataType::kInt8 || layer.input_type == DataType::kInt16;
+  const int64_t codes = wide ? 65536 : 256;
+  const int64_t lowest = (is_signed ? -codes / 2 : 0) - layer.input_zero, highest = lowest + codes - 1;
   int64_t largest = 0;
   for (int64_t m = 0; m < layer.channels; ++m) {
     int64_t high = std::max(layer.bias[m], 0), low = std::min(layer.bias[m], 0);

@@ -44,12 +44,13 @@ class Finder {
     const Tensor* weights = constant(w->codes);
     if (!weights) return exact(std::move(layer), "of two activations");
     if (w->type == DataType::kUint8) return exact(std::move(layer), "weights uint8");
+    if (w->type == DataType::kUint16) return left_to_runtime(node, "weights uint16");
     const std::string unread = conv ? read_conv(node, *weights, layer) : read_matrix(node, *weights, layer);
     if (!unread.empty()) return left_to_runtime(node, unread);
     if (!read_channels(*w, layer) || !read_bias(node, layer)) return {};
     // One input channel a group: the kernels for these multiply in 16 bits.
     if (conv && layer.shape.groups > 1 && weights->dims()[1] == 1) return exact(std::move(layer), "depthwise");
-    find_risky(layer);
+    if (fused_) find_risky(layer);
     return layer;
   }
 
@@ -87,13 +88,18 @@ class Finder {
     return p;
   }
 
-  // 8 bits that DequantizeLinear makes floats of.
+  bool are_computed_on(DataType type) const {
+    if (type == DataType::kUint8 || type == DataType::kInt8) return true;
+    return !fused_ && (type == DataType::kUint16 || type == DataType::kInt16);
+  }
+
+  // Codes that DequantizeLinear makes floats of.
   std::optional<Parameters> dequantized(const std::string& tensor) const {
     const Node* node = dequantizer(tensor);
     if (!node) return {};
     const Tensor* codes = constant(node->inputs[0]);
     auto p = parameters(*node, codes ? codes->type() : DataType::kUint8);
-    if (!p || (p->type != DataType::kUint8 && p->type != DataType::kInt8)) return {};
+    if (!p || !are_computed_on(p->type)) return {};
     p->codes = node->inputs[0];
     return p;
   }
@@ -147,6 +153,15 @@ class Finder {
             .pads = padding == "VALID" ? std::vector<int64_t>(2 * axes) : list("pads", 2 * axes, 0)};
   }
 
+  static std::vector<int16_t> signed_codes(const Tensor& weights) {
+    if (weights.type() == DataType::kInt16) {
+      const auto codes = weights.values<int16_t>();
+      return {codes.begin(), codes.end()};
+    }
+    const auto codes = weights.values<int8_t>();
+    return {codes.begin(), codes.end()};
+  }
+
   // Why not; empty where it is read.
   static std::string read_conv(const Node& node, const Tensor& weights, IntegerLayer& layer) {
     const auto& dims = weights.dims();
@@ -155,7 +170,7 @@ class Finder {
     layer.channels = dims[0];
     layer.depth = weights.element_count() / std::max<int64_t>(1, dims[0]);
     layer.weights.resize(static_cast<size_t>(layer.channels * layer.depth));
-    const auto codes = weights.values<int8_t>();
+    const std::vector<int16_t> codes = signed_codes(weights);
     // Input channels come together for each place of the kernel, as images are turned round to have them last.
     const int64_t area = layer.depth / std::max<int64_t>(1, dims[1]);
     for (int64_t m = 0; m < dims[0]; ++m)
@@ -174,7 +189,7 @@ class Finder {
     layer.channels = dims[outputs];
     layer.depth = dims[1 - outputs];
     layer.weights.resize(static_cast<size_t>(layer.channels * layer.depth));
-    const auto codes = weights.values<int8_t>();
+    const std::vector<int16_t> codes = signed_codes(weights);
     for (int64_t m = 0; m < layer.channels; ++m)
       for (int64_t k = 0; k < layer.depth; ++k)
         layer.weights[m * layer.depth + k] = codes[turned ? m * layer.depth + k : k * layer.channels + m];

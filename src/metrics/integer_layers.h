@@ -1,4 +1,4 @@
-// The layers of a QDQ model that runtimes compute in int8, with all that their arithmetic needs.
+// The layers of a QDQ model that runtimes compute in integers, with all that their arithmetic needs.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct IntegerLayer {
   AuditedLayer audited;
   bool is_conv = false;
   ConvShape shape;
-  std::string input, output;  // tensors: codes, uint8 or int8; codes or floats
+  std::string input, output;  // tensors: codes of 8 bits, or of 16 where not `fused`; codes or floats
   std::string sums;           // what the node itself writes
   DataType input_type = DataType::kUint8, output_type = DataType::kFloat;
   float input_scale = 1, output_scale = 1;

@@ -22,6 +22,7 @@ class Device:
     def __init__(self, path, bits, half_up):
         self.graph, self.half_up = onnx.load(str(path)).graph, half_up
         self.constants = {i.name: numpy_helper.to_array(i) for i in self.graph.initializer}
+        self.ends = {name: (np.iinfo(v.dtype).min, np.iinfo(v.dtype).max) for name, v in self.constants.items() if v.dtype.kind == "i"}
         self.limit = 2**(bits - 1) - 1
         self.counts = {}
 
@@ -33,7 +34,7 @@ class Device:
             if node.op_type == "QuantizeLinear":
                 code = a[0] / a[1]
                 code = np.floor(code + 0.5) if self.half_up else np.rint(code)
-                values[out] = np.clip(code + a[2], -128, 127).astype(np.int64)
+                values[out] = np.clip(code + a[2], *self.ends[node.input[2]]).astype(np.int64)
             elif node.op_type == "DequantizeLinear":
                 scales[out] = np.float64(a[1])
                 values[out] = a[0] * (scales[out].reshape(-1, *[1] * (a[0].ndim - 1)) if scales[out].size > 1 else scales[out])
@@ -123,35 +124,52 @@ class OnTarget(unittest.TestCase):
         path.write_text(text)
         return path
 
-    def test_numpy_says_the_same(self):
-        def mse(model, bits, half_up):
+    def same_as_numpy(self, model, target, bits, half_up, saturates):
+        def outputs_of(bits):
             device = Device(model, bits, half_up)
             found = np.array([device(x[None])[0] for x in self.x])
             return found, device.counts
 
+        found = self.audit(model, "--target", target, "--reference", self.float)
+        done = models.seqto("run", self.float, "--data", self.data, "-o", self.dir / "o.npz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        reference = np.load(self.dir / "o.npz")["y"].astype(np.float64)
+        wide, _ = outputs_of(62)
+        cut, counts = outputs_of(bits)
+        for name, outputs in (("exact", wide), ("saturating", cut)):
+            expected = ((outputs - reference)**2).mean()
+            self.assertAlmostEqual(found["arithmetic"][name]["losses"]["mse"], expected, delta=1e-5 * expected)
+        layers = {layer["name"]: layer for layer in found["layers"]}
+        self.assertEqual(len(layers), 4)
+        for name, numbers in counts.items():
+            if layers[name]["can_saturate"]:
+                keys = ("pairs", "saturated_pairs", "outputs", "saturated_outputs")
+                self.assertEqual([layers[name][k] for k in keys], list(numbers), name)
+            else:
+                self.assertEqual(numbers[1], 0)
+        self.assertEqual(any(layer.get("saturated_pairs") for layer in layers.values()), saturates)
+        self.assertEqual(found["proposed"], [n for n, l in layers.items() if l.get("saturated_pairs")])
+        return found
+
+    def test_numpy_says_the_same(self):
         for target, bits, half_up in (("esp-dl", 20, True), ("esp-dl-p4", 32, False), ("vitis-xint8", 32, True)):
             with self.subTest(target):
-                model = self.build(target)
-                found = self.audit(model, "--target", target, "--reference", self.float)
-                done = models.seqto("run", self.float, "--data", self.data, "-o", self.dir / "o.npz")
-                self.assertEqual(done.returncode, 0, done.stderr)
-                reference = np.load(self.dir / "o.npz")["y"].astype(np.float64)
+                found = self.same_as_numpy(self.build(target), target, bits, half_up, bits == 20)
                 self.assertEqual(found["target"], target)
-                wide, _ = mse(model, 62, half_up)
-                cut, counts = mse(model, bits, half_up)
-                for name, outputs in (("exact", wide), ("saturating", cut)):
-                    expected = ((outputs - reference)**2).mean()
-                    self.assertAlmostEqual(found["arithmetic"][name]["losses"]["mse"], expected, delta=1e-5 * expected)
-                layers = {layer["name"]: layer for layer in found["layers"]}
-                self.assertEqual(len(layers), 4)
-                for name, numbers in counts.items():
-                    if layers[name]["can_saturate"]:
-                        keys = ("pairs", "saturated_pairs", "outputs", "saturated_outputs")
-                        self.assertEqual([layers[name][k] for k in keys], list(numbers), name)
-                    else:
-                        self.assertEqual(numbers[1], 0)
-                self.assertEqual(any(layer.get("saturated_pairs") for layer in layers.values()), bits == 20)
-                self.assertEqual(found["proposed"], [n for n, l in layers.items() if l.get("saturated_pairs")])
+
+    def test_numpy_says_the_same_of_16_bits(self):
+        """Accumulators are twice as wide: 40 bits hold all sums, 24 do not."""
+        model = self.build("esp-dl", "--activation-type", "int16")
+        self.same_as_numpy(model, "esp-dl", 40, True, False)
+        text = (models.SOURCE / "targets/esp-dl.toml").read_text()
+        self.same_as_numpy(model, self.table(text.replace("accumulator_bits = 20", "accumulator_bits = 12")), 24, True, True)
+
+    def test_a_file_for_another_target_is_said_to_be_one(self):
+        for target, warned in (("onnxruntime-cpu-x86", True), ("esp-dl", False)):
+            done = models.seqto("audit", self.build(target), "--data", self.data, "--target", "esp-dl")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("[audit] esp-dl refuses" in done.stderr, warned, done.stderr)
+            self.assertEqual("q.onnx --target esp-dl` tells all" in done.stderr, warned, done.stderr)
 
     def test_rounding_alone(self):
         model = self.build("vitis-xint8")
@@ -241,6 +259,8 @@ class OnTarget(unittest.TestCase):
     def test_errors(self):
         model = self.build("esp-dl")
         self.assertIn("esp-dl-p4, esp-dl, onnxruntime-cpu-arm64, onnxruntime-cpu-x86-avx2, onnxruntime-cpu-x86-vnni, vitis-xint8", self.audit(model, "--target", "tensorrt", code=2))
+        self.assertIn("`seqto lint MODEL --target qnn-htp` says what qnn-htp computes on codes, and `seqto validate FLOAT MODEL --device qnn`",
+                      self.audit(model, "--target", "qnn-htp", code=2))
         head = 'name = "t"\nknown = "documented"\nfloats = []\n'
         for wrong, part in (("arithmetic = 3\n", "a table [arithmetic]"), ('[arithmetic]\nrounding = "up"\n', "half_even or half_up"),
                             ("[arithmetic]\naccumulator_bits = 4\n", "8 to 64"),
