@@ -69,9 +69,9 @@ struct Target {
   // Weights that these take, others are refused: types of tensors, of bytes with the bits of a code, "uint8:4". One
   // that is not here takes all.
   std::map<std::string, std::vector<std::string>> operator_codes;
-  std::vector<std::string> lacks;  // of ai.onnx, that it has in no form
-  int64_t most_opset = 0;          // 0: any
-  bool fixed_shapes = false;       // takes no model with an open dimension of an input
+  std::vector<std::string> lacks;               // of ai.onnx, that it has in no form
+  int64_t most_opset = 0, most_ir_version = 0;  // 0: any
+  bool fixed_shapes = false;                    // takes no model with an open dimension of an input
   // Beside those in front of layers, pairs stand behind these operators alone, so that what follows others can be
   // fused; nothing: behind all.
   std::optional<std::vector<std::string>> pairs_behind;
@@ -81,6 +81,7 @@ struct Target {
   // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does
   // again or undoes is left out.
   bool optimizes_pairs = false;
+  bool refuses_clips_of_inputs = false;       // that the QuantizeLinear behind them repeats
   bool signed_pairs_become_unsigned = false;  // int8 of a QuantizeLinear that one DequantizeLinear reads is as uint8
   std::optional<Arithmetic> arithmetic;       // where it is not that of runtimes on a CPU: what audit() can emulate
   std::vector<TargetRule> rules;
@@ -131,8 +132,9 @@ void take_target_forms(QuantizeOptions& options, const Target& target);
 // After that, of `model` as quantizable_form() gives it: single weights and outputs that have rules of their own become
 // tensor_overrides, and what the target would compute in float all the same is added to `exclude`. Returns a sentence
 // of what that was; empty: nothing. `refusal` (of refusal_by(); may be empty) is asked as well: layers that a device
-// refuses on codes are found by halves. Throws Error{kInvalidInput} where an input has an open dimension and the
-// target takes fixed shapes, and where it refuses a node on codes and in float.
+// refuses on codes are found by halves. Throws Error{kInvalidInput} where the opset or IR version is beyond the
+// target's, where an input has an open dimension and it takes fixed shapes, and where it refuses a node on codes and in
+// float.
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
                                const Refusal& refusal = {});
 // Throws Error{kUsage} where the target takes no layers in `scheme`; one that it lists without `bits` is taken with

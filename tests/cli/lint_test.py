@@ -5,6 +5,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 import onnx
@@ -336,6 +337,56 @@ class Lint(unittest.TestCase):
             _, nodes = self.lint(out, "--target", "onnxruntime-cpu-x86-1.20", code=5 if refused else 0)
             self.assertEqual([n for n in nodes if nodes[n]["verdict"] == "refused"], refused, layers)
             self.lint(out, "--target", "onnxruntime-cpu-x86-1.24")
+
+    def test_versions_beyond_a_release_are_refused(self):
+        """What the releases say: opset 21 and IR version 10 are the last that 1.20 loads, opset 25 the last of 1.24."""
+        nodes = [models.node("Conv", ["x", "w"], ["c"]), models.node("Relu", ["c"], ["y"])]
+        for target, most, ir_version, said in (("1.20", 21, 10, "opset 22 found"), ("1.24", 25, 13, "opset 26 found"), ("1.20", 21, 11, "set ir_version=10")):
+            for opset in (most, most + 1) if ir_version != 11 else (most,):
+                model, refused = self.dir / "versions.onnx", opset > most or ir_version == 11
+                models.save(model, nodes, [("x", [1, 3, 8, 8])], [("y", [1, 8, 6, 6])], [("w", models.weight(8, 3, 3, 3))], opset, ir_version)
+                with self.subTest(target=target, opset=opset, ir_version=ir_version):
+                    _, found = self.lint(model, "--target", f"onnxruntime-cpu-x86-{target}", code=5 if refused else 0)
+                    self.assertEqual(found["c_node"]["verdict"], "refused" if refused else "float")
+                    for words in (("quantize", "--quick"), ("tune", "--quick", "--max-evaluations", 6), ("quantize", "--mode", "weights")):
+                        done = seqto(words[0], model, *words[1:], *([] if "weights" in words else ["--data", "random"]), "--target", f"onnxruntime-cpu-x86-{target}",
+                                     "-o", self.dir / f"versions_{target}_{words[0]}")
+                        self.assertEqual(done.returncode, 3 if refused else 0, (words, done.stderr))
+                        if refused: self.assertIn(said, done.stderr)
+                    self.assertEqual(self.is_refused_by(target, model), refused)
+
+    def is_refused_by(self, release, model):
+        """By that release, where it is installed; nothing where it is not."""
+        done = seqto("--json", "validate", model, "--data", "random", "--samples", 1, "--runtimes", f"cpu,cpu@{release}",
+                     env={"SEQTO_RUNTIMES": str(models.SOURCE / ".deps/runtimes")})
+        if done.returncode == 4: return unittest.mock.ANY
+        found = {r["name"]: r for r in json.loads(done.stdout)["runtimes"]}
+        return found[f"cpu@{release}"]["comparisons"][0]["refusal"] is not None
+
+    def test_a_clip_of_an_input_ends_a_release(self):
+        """1.20 cannot take a Clip of an input out of its graph, and ends; where the QuantizeLinear does more, it leaves it."""
+        x86 = "onnxruntime-cpu-x86"
+        for low, before, refused in ((-1.28, "", True), (0.0, "", False), (-1.28, "Exp", False)):
+            nodes = ([models.node(before, ["x"], ["a"])] if before else []) + [
+                models.node("Clip", ["a" if before else "x", "low", "high"], ["c"]), models.node("QuantizeLinear", ["c", "s", "z"], ["q"]),
+                models.node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+            model = models.save(self.dir / "clip.onnx", nodes, [("x", [1, 4])], [("y", [1, 4])],
+                                [("low", np.float32(low)), ("high", np.float32(9)), ("s", np.float32(0.01)), ("z", np.uint8(128))])
+            with self.subTest(low=low, before=before):
+                _, found = self.lint(model, "--target", f"{x86}-1.20", code=5 if refused else 0)
+                self.assertEqual(found["c_node"]["verdict"] == "refused", refused)
+                self.assertEqual(self.is_refused_by("1.20", model), refused)
+                self.lint(model, "--target", f"{x86}-1.24"), self.lint(model)
+        # The convolution behind it stays in float, so that there is no such pair.
+        nodes = [models.node("Clip", ["x", "low", "high"], ["c"]), models.node("Conv", ["c", "w"], ["d"]), models.node("Conv", ["d", "v"], ["y"])]
+        model = models.save(self.dir / "clipped.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 8, 4, 4])],
+                            [("low", np.float32(0)), ("high", np.float32(0.5)), ("w", models.weight(8, 3, 3, 3)), ("v", models.weight(8, 8, 3, 3))])
+        out, data = self.dir / "clipped.int8.onnx", models.arrays(self.dir / "clipped.npz", samples=32)
+        done = seqto("quantize", model, "--data", data, "--quick", "--target", f"{x86}-1.20", "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        _, found = self.lint(out, "--target", f"{x86}-1.20", "--strict")
+        self.assertEqual([found[n]["verdict"] for n in ("d_node", "y_node")], ["float", "integers"])
+        self.assertEqual(self.is_refused_by("1.20", out), False)
 
     def test_markdown(self):
         seqto("lint", self.signed, "--markdown", self.dir / "lint.md")

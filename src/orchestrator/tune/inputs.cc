@@ -16,7 +16,7 @@
 #include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/code_types.h"
-#include "quantization/plan/open_dimension.h"
+#include "quantization/plan/model_refusal.h"
 #include "quantization/read/random_nodes.h"
 #include "runner/text/written_tokens.h"
 #include "search/strategies/strategies.h"
@@ -123,7 +123,7 @@ void open_model(Inputs& in) {
   open_cached_decoders(in);
   in.target = target_of(o);
   if (!in.target) return;
-  require_fixed_shapes(in.model, *in.target);
+  require_model_taken(in.model, *in.target);
   if (!has_static(o)) return;
   std::string left =
       take_target_layers(o.quantize, *in.target, in.model, refusal_by(in.target->device, o.runner, in.env));

@@ -9,7 +9,7 @@
 
 #include "model/graph_view.h"
 #include "model/op_traits.h"
-#include "quantization/plan/open_dimension.h"
+#include "quantization/plan/model_refusal.h"
 #include "quantization/plan/refused_layers.h"
 #include "quantization/plan/target_pairs.h"
 #include "seqto/error.h"
@@ -86,14 +86,21 @@ void require_some_form(const Target& target, const Model& model, const std::stri
   if (const std::string why = first_refused(both); !why.empty()) throw Error(Code::kInvalidInput, why);
 }
 
-// Ranges that give the file its form, which is all that a rule looks at: nothing was calibrated yet.
-Ranges formal_ranges(const Model& model) {
+// Ranges that give the file its form, which is all that a rule looks at: nothing was calibrated yet. That of a Clip of
+// an input lies within its bounds, as calibration may find it.
+Ranges formal_ranges(const Model& model, const GraphView& view) {
   Ranges ranges;
   const auto add = [&](const std::string& tensor, float lowest) { ranges[tensor] = {.lowest = lowest, .highest = 6}; };
   for (const ValueInfo& input : model.graph.free_inputs()) add(input.name, -6);
   for (const Node& node : model.graph.nodes)
     for (const std::string& output : node.outputs)
       if (!output.empty()) add(output, has(node, kNotNegative | kClips) ? 0.0F : -6.0F);
+  for (const Node& node : model.graph.nodes) {
+    if (!is_clip(node) || node.inputs.size() < 3 || view.edges.producer(node.inputs[0])) continue;
+    const Tensor* highest = view.constant(node.inputs[2]);
+    if (highest && highest->element_count() == 1 && element(*highest, 0) > 0)
+      ranges[node.outputs[0]].highest = static_cast<float>(element(*highest, 0)) / 2;
+  }
   return ranges;
 }
 
@@ -121,10 +128,7 @@ void take_fixed_outputs(QuantizeOptions& options, const Target& target, const Mo
     }
 }
 
-}  // namespace
-
-std::string internal::open_dimension(const Target& target, const Graph& graph) {
-  if (!target.fixed_shapes) return {};
+std::string open_dimensions(const Graph& graph, const Target& target) {
   std::vector<std::string> open;
   for (const ValueInfo& input : graph.free_inputs())
     for (size_t d = 0; input.shape && d < input.shape->size(); ++d) {
@@ -140,9 +144,21 @@ std::string internal::open_dimension(const Target& target, const Graph& graph) {
       fmt::join(open, ", "), target.name, fmt::join(open, "=SIZE --dim "));
 }
 
-void internal::require_fixed_shapes(const Model& model, const Target& target) {
-  if (const std::string open = open_dimension(target, model.graph); !open.empty())
-    throw Error(Code::kInvalidInput, "[target] " + open);
+}  // namespace
+
+std::string internal::model_refusal(const Model& model, const Target& target) {
+  if (target.most_opset > 0 && model.opset() > target.most_opset)
+    return fmt::format("opset {} found; {} takes at most {}; export the model with that", model.opset(), target.name,
+                       target.most_opset);
+  if (target.most_ir_version > 0 && model.ir_version > target.most_ir_version)
+    return fmt::format("IR version {} found; {} takes at most {}; export it with an older ONNX or set ir_version={}",
+                       model.ir_version, target.name, target.most_ir_version, target.most_ir_version);
+  return target.fixed_shapes ? open_dimensions(model.graph, target) : "";
+}
+
+void internal::require_model_taken(const Model& model, const Target& target) {
+  if (const std::string why = model_refusal(model, target); !why.empty())
+    throw Error(Code::kInvalidInput, "[target] " + why);
 }
 
 void take_target_types(QuantizeOptions& options, const Target& target, std::span<const char* const> named) {
@@ -214,6 +230,19 @@ std::unordered_set<LayerId> idle_writers(const Lint& found, const Model& model, 
   return idle;
 }
 
+// Of nodes that are left in float and refused all the same: what reads them asks for their codes.
+std::unordered_set<LayerId> readers_of_refused(const Lint& found, const std::unordered_set<LayerId>& in_float,
+                                               const Model& model, const GraphView& view) {
+  std::unordered_set<LayerId> refused, readers;
+  for (const LintedNode& node : found.nodes)
+    if (node.verdict == Verdict::kRefused && in_float.contains(node.node)) refused.insert(node.node);
+  for (const Node& node : model.graph.nodes)
+    if (refused.contains(node.name))
+      for (const std::string& output : node.outputs)
+        for (const Node* reader : view.edges.readers(output)) readers.insert(reader->name);
+  return readers;
+}
+
 // What the rules would have in float: added to options.exclude, and said.
 // Throws where a node is refused whatever it is in.
 std::string leave_float(QuantizeOptions& options, const Target& target, const Model& model, const GraphView& view,
@@ -227,11 +256,13 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
   for (int round = 0; round < kMostRounds; ++round) {
     found = lint(infer_shapes(quantizer.quantize_excluding(options.exclude)), target);
     if (round == 0) on_codes = first_refused(found);
-    const std::unordered_set<LayerId> idle = idle_writers(found, model, view);
+    const std::unordered_set<LayerId> idle = idle_writers(found, model, view),
+                                      readers = readers_of_refused(found, excluded, model, view);
     bool changed = false;
     for (const LintedNode& node : found.nodes) {
       const bool beyond = node.verdict == Verdict::kRefused ||
-                          (node.verdict == Verdict::kFloat && !node.reason.empty()) || idle.contains(node.node);
+                          (node.verdict == Verdict::kFloat && !node.reason.empty()) || idle.contains(node.node) ||
+                          readers.contains(node.node);
       if (!beyond || !layers.contains(node.node) || !excluded.insert(node.node).second) continue;
       options.exclude.push_back(node.node);
       ++left[node.op_type];
@@ -251,12 +282,12 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
 
 std::string take_target_layers(QuantizeOptions& options, const Target& target, const Model& model,
                                const Refusal& refusal) {
-  require_fixed_shapes(model, target);
+  require_model_taken(model, target);
   if (target.floats.empty()) options.float_unlike_concat = false;
   const GraphView view(model);
   take_weights_of_their_own(options, target, model, view);
   take_fixed_outputs(options, target, model);
-  Quantizer quantizer(model, formal_ranges(model), options);
+  Quantizer quantizer(model, formal_ranges(model, view), options);
   std::vector<std::string> said{leave_float(options, target, model, view, quantizer)};
   if (refusal) {
     const RefusedLayers refused = find_refused(

@@ -11,7 +11,7 @@
 #include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "quantization/encode/float_results.h"
-#include "quantization/plan/open_dimension.h"
+#include "quantization/plan/model_refusal.h"
 #include "quantization/plan/overrides.h"
 #include "quantization/read/fused_bias.h"
 #include "quantization/read/malformed.h"
@@ -280,6 +280,8 @@ class Linter {
 
   std::string fault(const Node& node, bool in_integers) const {
     if (!target_.optimizes_pairs) return {};
+    if (target_.refuses_clips_of_inputs && pairs_.is_repeated_clip_of_input(node.name))
+      return "a Clip of an input that the QuantizeLinear behind it repeats found (--exclude what reads it)";
     std::string found = fault_of(node, around_, in_integers);
     const auto rules = rules_.find(node.op_type);
     const bool moves = rules != rules_.end() && std::ranges::any_of(rules->second, &TargetRule::propagates);
@@ -329,9 +331,6 @@ class Linter {
 
   LintedNode layer(const Node& node) {
     if (is_quantized_operator(node)) return on_codes(node);
-    if (target_.most_opset > 0 && view_.opset > target_.most_opset && node.domain.empty())
-      return {.verdict = Verdict::kRefused,
-              .reason = fmt::format("opset {} found; at most {} taken", view_.opset, target_.most_opset)};
     if (const auto product = gemms_.find(&node);
         is_add(node) && product != gemms_.end() && in_integers_.contains(product->second))
       return {.verdict = Verdict::kIntegers, .reason = "one Gemm with the MatMul before it"};
@@ -484,11 +483,11 @@ Lint lint(const Model& model, const Target& target) {
       if (linted.verdict == Verdict::kFused) fused.insert(name);
   } while (pairs.go_on(fused));
   Lint result{.target = target.name, .known = target.known};
-  const std::string open = open_dimension(target, model.graph);
+  const std::string of_model = model_refusal(model, target);
   for (const Node& node : model.graph.nodes) {
     LintedNode linted = verdict_of(node, pairs, verdicts);
     std::string why = malformed(node, view);
-    if (why.empty() && linted.verdict != Verdict::kOther) why = open;
+    if (why.empty() && linted.verdict != Verdict::kOther) why = of_model;
     if (!why.empty()) linted = {.verdict = Verdict::kRefused, .reason = why};
     linted.node = node.name;
     linted.op_type = node.op_type;

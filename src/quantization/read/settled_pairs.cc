@@ -406,7 +406,6 @@ void SettledPairs::drop_clips() {
       const Node *quantize = only_reader(node.outputs[0]), *before = producer(node.inputs[0]);
       if (!quantize || !is_quantize(*quantize) || (!first && before && is_conv(*before) && !reads_codes(*before)))
         continue;
-      if (is_clip(node) && inputs_.contains(node.inputs[0])) continue;
       const Tensor *scale = constant(input(*quantize, 1)), *zero = constant(input(*quantize, 2));
       if (!scale || !zero || scale->element_count() != 1 || zero->element_count() != 1) continue;
       const auto limits = code_limits(zero->type());
@@ -418,6 +417,11 @@ void SettledPairs::drop_clips() {
         const double s = element(*scale, 0), z = element(*zero, 0), epsilon = std::numeric_limits<float>::epsilon();
         if (epsilon < bounds->first - s * (limits->lowest - z) || epsilon < s * (limits->highest - z) - bounds->second)
           continue;
+      }
+      // Not one of an input, if it has bounds beside it: 1.20 tries, and ends.
+      if (node.inputs.size() > 1 && inputs_.contains(node.inputs[0])) {
+        clips_of_inputs_.insert(node.name);
+        continue;
       }
       bypass(node);
       changed = true;

@@ -20,6 +20,8 @@ class SettledPairs : public PairGraph {
 
   // What the optimizer does once layers were found: `fused` names their pairs' nodes. False: nothing changed.
   bool go_on(const std::unordered_set<std::string>& fused);
+  // Whether it is a Clip of an input that the QuantizeLinear behind it repeats.
+  bool is_repeated_clip_of_input(const std::string& node) const { return clips_of_inputs_.contains(node); }
 
  private:
   const TargetRule* rule(const Node& node) const;
@@ -50,6 +52,7 @@ class SettledPairs : public PairGraph {
 
   const Target& target_;
   std::unordered_map<std::string, std::vector<const TargetRule*>> rules_;
+  std::unordered_set<std::string> clips_of_inputs_;
 };
 
 }  // namespace seqto::internal

@@ -303,8 +303,11 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.float_biases, "float_biases", flag);
   take(target.min_real_range, "min_real_range", [&](const char* key) { return r.number(key); });
   take(target.optimizes_pairs, "optimizes_pairs", flag);
+  take(target.refuses_clips_of_inputs, "refuses_clips_of_inputs", flag);
   take(target.signed_pairs_become_unsigned, "signed_pairs_become_unsigned", flag);
-  take(target.most_opset, "most_opset", [&](const char* key) { return r.whole(key); });
+  const auto whole = [&](const char* key) { return r.whole(key); };
+  take(target.most_opset, "most_opset", whole);
+  take(target.most_ir_version, "most_ir_version", whole);
   take(target.arithmetic, "arithmetic", [&](const char* key) { return read_arithmetic(r.table(key), file); });
   const std::vector<std::string> without = r.operators("without");
   std::vector<TargetRule> own;
