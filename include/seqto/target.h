@@ -42,6 +42,7 @@ struct TargetRule {
   bool pairs_scalars = false;                // a scalar constant in float beside codes
   bool needs_output = true;                  // of a QuantizeLinear behind it
   int64_t least_inner = 0, least_outer = 0;  // of a product's weight: sums over fewer, or gives fewer: not worth it
+  int64_t least_rows = 0;                    // of the first input of a MatMul or Gemm; open dimensions are enough
   std::optional<double> output_scale;        // that the output has to have
   std::optional<int64_t> output_zero_point;
   int64_t from_opset = 0;
@@ -76,6 +77,7 @@ struct Target {
   // fused; nothing: behind all.
   std::optional<std::vector<std::string>> pairs_behind;
   bool float_between_products = false, sums_for_adds = false, add_joins_product = false;  // as in QuantizeOptions
+  bool clips_join_layers = false;        // a Relu or Clip runs in the kernel of the product or Add in front
   bool float_biases = false;             // a DequantizeLinear of int32 codes is refused
   std::optional<double> min_real_range;  // as in QuantizeOptions
   // Before it looks for layers, constants are computed, equal QuantizeLinear merged, and what a QuantizeLinear does

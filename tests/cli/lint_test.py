@@ -388,6 +388,59 @@ class Lint(unittest.TestCase):
         self.assertEqual([found[n]["verdict"] for n in ("d_node", "y_node")], ["float", "integers"])
         self.assertEqual(self.is_refused_by("1.20", out), False)
 
+    def test_a_relu_runs_in_the_kernel_in_front(self):
+        nodes = [models.node("Conv", ["x", "w"], ["a"]), models.node("Relu", ["a"], ["b"]), models.node("Conv", ["b", "v"], ["c"], pads=[1] * 4),
+                 models.node("Add", ["c", "b"], ["d"]), models.node("Relu", ["d"], ["e"]), models.node("Conv", ["e", "u"], ["y"])]
+        model = models.save(self.dir / "residual.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 16, 4, 4])],
+                            [(name, models.weight(16, channels, 3, 3, seed=channels)) for name, channels in (("w", 3), ("v", 16), ("u", 16))])
+        for target in ("tensorrt", "openvino-cpu"):
+            out = self.dir / f"residual.{target}.onnx"
+            self.assertEqual(seqto("quantize", model, "--data", models.arrays(self.dir / "residual.npz"), "--quick", "--target", target, "-o", out).returncode, 0)
+            with self.subTest(target):
+                _, nodes = self.lint(out, "--target", target)
+                graph = onnx.load(out).graph
+                before = {o: n.op_type for n in graph.node for o in n.output}
+                clips = [n for n in graph.node if n.op_type in ("Relu", "Clip") and before[n.input[0]] in ("Conv", "Add")]
+                self.assertTrue(clips)
+                self.assertEqual({nodes[n.name]["verdict"] for n in clips}, {"fused"})
+                behind = [n.name for n in graph.node if n.op_type == "QuantizeLinear" and n.input[0] in {c.output[0] for c in clips}]
+                self.assertEqual({nodes[n]["verdict"] for n in behind}, {"fused"})
+
+    def test_a_relu_with_another_reader_in_front_does_not(self):
+        nodes = [models.node("QuantizeLinear", ["x", "s", "z"], ["q"]), models.node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+                 models.node("DequantizeLinear", ["w", "s"], ["v"]), models.node("Conv", ["d", "v"], ["c"]), models.node("Relu", ["c"], ["r"]), models.node("Exp", ["c"], ["e"]),
+                 models.node("Relu", ["e"], ["t"]), models.node("Mul", ["r", "t"], ["y"])]
+        model = models.save(self.dir / "readers.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 6, 6])],
+                            [("w", np.ones((4, 3, 3, 3), np.int8)), ("s", np.float32(0.1)), ("z", np.int8(0))])
+        _, found = self.lint(model, "--target", "tensorrt")
+        self.assertEqual([found[n]["verdict"] for n in ("c_node", "r_node", "t_node")], ["integers", "float", "float"])
+
+    def test_openvino_moves_codes_with_no_pair_behind(self):
+        """As its compiled graph has them: Slice and Pad in u8, and a pair with other parameters behind that converts."""
+        starts = [("b", np.array([0, 0, 1, 1])), ("e", np.array([1, 3, 7, 7])), ("p", np.array([0, 1, 0, 0, 0, 1, 0, 0]))]
+        for scale, zero, pad, verdict in ((0.2, 0, "integers", "conversion"), (0.1, 0, "integers", "fused"), (0.1, 3, "float", "conversion")):
+            nodes = [models.node("QuantizeLinear", ["x", "s", "z"], ["q"]), models.node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+                     models.node("Slice", ["d", "b", "e"], ["c"]), models.node("Pad", ["c", "p"], ["m"]), models.node("QuantizeLinear", ["m", "t", "z"], ["r"]),
+                     models.node("DequantizeLinear", ["r", "t", "z"], ["f"]), models.node("DequantizeLinear", ["w", "s"], ["v"]), models.node("Conv", ["f", "v"], ["y"])]
+            model = models.save(self.dir / "moved.onnx", nodes, [("x", [1, 3, 8, 8])], [("y", [1, 4, 4, 4])],
+                                [("w", np.ones((4, 5, 3, 3), np.int8)), ("s", np.float32(0.1)), ("t", np.float32(scale)), ("z", np.uint8(zero)), *starts])
+            _, found = self.lint(model, "--target", "openvino-cpu")
+            self.assertEqual([found[n]["verdict"] for n in ("d_node", "c_node", "m_node", "r_node", "y_node")], ["fused", "integers", pad, verdict, "integers"])
+
+    def test_products_of_few_rows(self):
+        """TensorRT multiplies a vector by a matrix in float; rows that are not known are enough."""
+        nodes = [models.node("MatMul", ["x", "w"], ["m"]), models.node("Relu", ["m"], ["r"]), models.node("MatMul", ["r", "v"], ["y"])]
+        weights = [("w", models.weight(64, 64)), ("v", models.weight(64, 64, seed=1))]
+        for shape, verdict in (([1, 64], "float"), ([1, 1, 64], "float"), ([2, 64], "integers"), ([4, 1, 64], "integers"), (["n", 64], "integers")):
+            model, out = models.save(self.dir / "rows.onnx", nodes, [("x", shape)], [("y", shape)], weights), self.dir / "rows.int8.onnx"
+            done = seqto("quantize", model, "--data", "random", "--quick", "--target", "tensorrt", "-o", out)
+            with self.subTest(shape):
+                self.assertEqual(done.returncode, 0, done.stderr)
+                _, found = self.lint(out, "--target", "tensorrt", "--strict")
+                self.assertEqual([found[n]["verdict"] for n in ("m_node", "y_node")], [verdict] * 2)
+                codes = [n for n in onnx.load(out).graph.node if n.op_type == "QuantizeLinear"]
+                self.assertEqual(bool(codes), verdict == "integers")
+
     def test_markdown(self):
         seqto("lint", self.signed, "--markdown", self.dir / "lint.md")
         text = (self.dir / "lint.md").read_text()

@@ -21,10 +21,10 @@ WRITTEN = ("onnxruntime-cpu-x86", "onnxruntime-cpu-x86-vnni", "onnxruntime-cpu-x
 OPENVINO = models.openvino_libraries()
 
 
-def sigmoid_after_product(path, width=8):
-    """x [1, width] times a weight, Sigmoid, times another."""
+def sigmoid_after_product(path, width=8, rows=()):
+    """x [1, *rows, width] times a weight, Sigmoid, times another."""
     nodes = [models.node("MatMul", ["x", "w"], ["a"]), models.node("Sigmoid", ["a"], ["s"]), models.node("MatMul", ["s", "v"], ["y"])]
-    return models.save(path, nodes, [("x", [1, width])], [("y", [1, width])],
+    return models.save(path, nodes, [("x", [1, *rows, width])], [("y", [1, *rows, width])],
                        [("w", models.weight(width, width)), ("v", models.weight(width, width, seed=1))], opset=21, ir_version=10)
 
 
@@ -402,8 +402,8 @@ class Studies(unittest.TestCase):
         self.assertEqual(self.tune("onnxruntime-cpu-arm64")["objectives"], ["kl", "size"])
 
     def test_candidates_that_the_target_refuses_fail_with_the_reason(self):
-        model = sigmoid_after_product(self.dir / "products.onnx", width=64)
-        data = models.arrays(self.dir / "x.npz", samples=32, shape=(64,))
+        model = sigmoid_after_product(self.dir / "products.onnx", width=64, rows=(4,))
+        data = models.arrays(self.dir / "x.npz", samples=32, shape=(4, 64))
         done = seqto("tune", model, "--data", data, "--quick", "--max-evaluations", 12, "--target", "tensorrt", "--schemes",
                      "int8,int4_weights,float32", "-o", self.dir / "refused")
         self.assertEqual(done.returncode, 0, done.stderr)

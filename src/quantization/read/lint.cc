@@ -15,6 +15,7 @@
 #include "quantization/plan/overrides.h"
 #include "quantization/read/fused_bias.h"
 #include "quantization/read/malformed.h"
+#include "quantization/read/rule_refusals.h"
 #include "quantization/read/runtime_faults.h"
 #include "quantization/read/settled_pairs.h"
 #include "seqto/target.h"
@@ -25,16 +26,6 @@ namespace {
 using namespace internal;
 
 constexpr double kRounding = 1e-3;  // relative, of a bias's scale against the product of the others: beyond float's own
-
-std::string types_text(const std::vector<DataType>& types) {
-  std::vector<std::string_view> names;
-  for (const DataType type : types) names.push_back(to_string(type));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-bool contains(const std::vector<DataType>& types, DataType type) {
-  return types.empty() || std::ranges::count(types, type) > 0;
-}
 
 bool is_zero(const Tensor* zero_point) {
   for (int64_t i = 0; zero_point && i < zero_point->element_count(); ++i)
@@ -100,11 +91,18 @@ class Linter {
             (producer && is_quantize(*producer) && !producer->inputs.empty() && view_.constant(producer->inputs[0])));
   }
 
-  // Of the DequantizeLinear that makes the tensor; nothing for floats.
+  // Of the DequantizeLinear that makes the tensor, or what it is moved from; nothing for floats.
   std::optional<Codes> read(const std::string& tensor) const {
     const Node* producer = view_.edges.producer(tensor);
+    if (producer && carries(*producer)) return read(producer->inputs[0]);
     if (!producer || !is_dequantize(*producer)) return {};
     return codes(*producer, false);
+  }
+
+  // Whether it hands codes on as they are, with no pair behind it.
+  bool carries(const Node& node) const {
+    const auto found = in_integers_.find(&node);
+    return found != in_integers_.end() && found->second->as == TargetRule::As::kMoved && !found->second->needs_output;
   }
 
   // Of the QuantizeLinear that alone reads the tensor.
@@ -131,33 +129,6 @@ class Linter {
 
   // --- rules
 
-  // Of a product with codes of a weight beside a float activation: one scale, one for each output, or one for each
-  // block along the sum.
-  std::string stored_refusal(const Node& node, const TargetRule& rule) const {
-    const auto found = read(node.inputs[1]);
-    if (!found || !found->constant) return "a weight that is not in codes found";
-    if (read(node.inputs[0])) return "codes on both sides found";
-    if (!contains(rule.weights, found->type))
-      return fmt::format("{} weights found; {} taken", to_string(found->type), types_text(rule.weights));
-    const std::string& tensor = found->node->inputs[0];
-    if (view_.edges.uses(tensor) != 1) return "a weight with several readers found";
-    if (has_factors(node) || node.int_attribute("transA", 0) != 0 || node.int_attribute("transB", 0) != 0)
-      return "a factor or a transposed input found";
-    if (const auto bias = bias_input(node))
-      if (const auto* dims = pairs_.dims(node.inputs[*bias]); !dims || dims->size() != 1)
-        return "a bias of another rank than 1 found";
-    const auto* dims = pairs_.dims(tensor);
-    if (!dims || dims->size() != 2 || !found->scale) return "a weight of another rank than 2 found";
-    const auto& scales = found->scale->dims();
-    const int64_t block = found->node->int_attribute("block_size", 0), axis = found->node->int_attribute("axis", 1);
-    const bool blocks = block >= 16 && (block & (block - 1)) == 0 && axis == 0 && scales.size() == 2;
-    const bool channels = block == 0 && axis == 1 && scales.size() == 1 && scales[0] == (*dims)[1];
-    if (!blocks && !channels && (block > 0 || !scales.empty())) return "scales found that lie otherwise";
-    const auto& readers = view_.edges.readers(node.outputs[0]);
-    if (std::ranges::any_of(readers, [](const Node* n) { return is_quantize(*n); })) return "a quantized output found";
-    return is_clipped(node) ? "an activation behind it found" : "";
-  }
-
   // Where one Relu or Clip reads what it gives, and one node reads that: ONNX Runtime looks for a QuantizeLinear there,
   // and where it finds none it looks no further.
   bool is_clipped(const Node& node) const {
@@ -167,7 +138,10 @@ class Linter {
 
   // Why the rule is not met; empty: it is.
   std::string refusal(const Node& node, const TargetRule& rule) const {
-    if (rule.as == TargetRule::As::kStored) return stored_refusal(node, rule);
+    if (rule.as == TargetRule::As::kStored) {
+      const std::string why = stored_refusal(node, rule, around_);
+      return why.empty() && is_clipped(node) ? "an activation behind it found" : why;
+    }
     if (view_.opset < rule.from_opset) return fmt::format("from opset {} on, {} found", rule.from_opset, view_.opset);
     if (const std::string mode = rule.mode.empty() ? "" : node.string_attribute("mode", rule.mode); mode != rule.mode)
       return fmt::format("mode {} found; {} taken", mode, rule.mode);
@@ -267,14 +241,8 @@ class Linter {
     const Tensor* weight = view_.constant(found.node->inputs[0]);
     if (const Node* quantize = view_.edges.producer(found.node->inputs[0]); !weight && quantize)
       weight = view_.constant(quantize->inputs[0]);
-    if (weight && (rule.least_inner > 0 || rule.least_outer > 0)) {
-      const size_t rank = weight->dims().size();
-      const auto inner = summed_axis(node, rank), outer = output_axis(node, rank);
-      if (inner && weight->dims()[*inner] < rule.least_inner)
-        return fmt::format("sums over {} found; {} or more are worth it", weight->dims()[*inner], rule.least_inner);
-      if (outer && weight->dims()[*outer] < rule.least_outer)
-        return fmt::format("{} outputs found; {} or more are worth it", weight->dims()[*outer], rule.least_outer);
-    }
+    if (std::string why = weight ? size_refusal(node, rule, weight->dims()) : ""; !why.empty()) return why;
+    if (std::string why = row_refusal(node, rule, around_); !why.empty()) return why;
     return common_refusal(rule, found, rule.symmetric_weights, "weights");
   }
 
@@ -306,6 +274,7 @@ class Linter {
       if (output.empty()) continue;
       const auto found = written(output);
       const bool some = std::ranges::any_of(view_.edges.readers(output), [](const Node* n) { return is_quantize(*n); });
+      if (rule.as == TargetRule::As::kMoved && !rule.needs_output) continue;  // codes come out, whatever reads them
       if (!found && (rule.needs_output || some))
         return fmt::format("its output '{}' is not quantized, or for some readers alone", output);
       if (!found) return is_clipped(node) ? "an activation behind it found" : "";
@@ -340,12 +309,16 @@ class Linter {
         std::string why = refusal(node, *rule);
         if (why.empty()) {
           if (why = fault(node, true); !why.empty()) return {.verdict = Verdict::kRefused, .reason = why};
-          in_integers_.insert(&node);
+          in_integers_.emplace(&node, rule);
           return {.verdict = Verdict::kIntegers,
                   .reason = rule->as == TargetRule::As::kMoved ? "its codes pass as they are" : ""};
         }
         if (reason.empty()) reason = rule->why.empty() ? why : fmt::format("{} ({})", why, rule->why);
       }
+    }
+    if (joins_layer(node)) {
+      joined_.insert(&node);
+      return {.verdict = Verdict::kFused, .reason = "runs in the kernel of the layer before it"};
     }
     if (std::string why = fault(node, false); !why.empty()) return {.verdict = Verdict::kRefused, .reason = why};
     const auto data = data_inputs(node);
@@ -369,15 +342,29 @@ class Linter {
     return {.verdict = Verdict::kFloat, .reason = quantized ? reason : ""};
   }
 
+  // A Relu or Clip of what a product or an Add in integers gives it alone.
+  bool joins_layer(const Node& node) const {
+    if (!target_.clips_join_layers || !has(node, kClips) || !view_.edges.only_reader(node.inputs[0])) return false;
+    const Node* before = view_.edges.producer(node.inputs[0]);
+    return before && in_integers_.contains(before) && (has(*before, kProduct) || is_add(*before));
+  }
+
+  // Whether a layer in integers reads the tensor, or what it is moved to.
+  bool is_needed(const std::string& tensor) const {
+    return std::ranges::any_of(view_.edges.readers(tensor), [&](const Node* reader) {
+      return carries(*reader) ? std::ranges::any_of(reader->outputs, [&](const auto& o) { return is_needed(o); })
+                              : in_integers_.contains(reader);
+    });
+  }
+
   // Whether no layer in integers writes the codes that it reads, nor reads them.
   bool is_idle(const Node& dequantize) const {
     const Node* quantize = view_.edges.producer(dequantize.inputs[0]);
     const Node* writer = quantize && is_quantize(*quantize) ? view_.edges.producer(quantize->inputs[0]) : nullptr;
     if (writer && in_integers_.contains(writer)) return false;
     for (const Node* other : view_.edges.readers(dequantize.inputs[0]))
-      for (const std::string& output : other->outputs)
-        for (const Node* reader : view_.edges.readers(output))
-          if (in_integers_.contains(reader)) return false;
+      if (std::ranges::any_of(other->outputs, [&](const std::string& output) { return is_needed(output); }))
+        return false;
     return true;
   }
 
@@ -414,7 +401,11 @@ class Linter {
     if (is_quantize(node)) {
       if (is_folded(output)) return {.verdict = Verdict::kFused, .reason = "of a constant: computed once"};
       const Node* producer = view_.edges.producer(node.inputs[0]);
-      if (producer && in_integers_.contains(producer) && written(node.inputs[0])) return {.verdict = Verdict::kFused};
+      const bool in_kernel = producer && (in_integers_.contains(producer) || joined_.contains(producer));
+      const auto moved = producer && carries(*producer) ? read(node.inputs[0]) : std::nullopt;
+      if (moved && !has_parameters_of(*moved, codes(node, true)))
+        return {.verdict = Verdict::kConversion, .reason = "of codes with other parameters"};
+      if (in_kernel && written(node.inputs[0])) return {.verdict = Verdict::kFused};
       return {.verdict = Verdict::kConversion, .reason = producer ? "behind a layer in float" : "of an input"};
     }
     if (target_.float_biases && codes(node, false).type == DataType::kInt32)
@@ -434,7 +425,8 @@ class Linter {
   const GraphView& file_view_;
   GraphView view_;
   std::unordered_map<std::string, std::vector<const TargetRule*>> rules_;
-  std::unordered_set<const Node*> in_integers_;
+  std::unordered_map<const Node*, const TargetRule*> in_integers_;
+  std::unordered_set<const Node*> joined_;  // that run in the kernel of one of these
   std::unordered_map<const Node*, const Node*> gemms_;
   const Surroundings around_{view_, pairs_, [this](const std::string& tensor) { return read(tensor); },
                              [this](const std::string& tensor) { return written(tensor); }};

@@ -186,6 +186,7 @@ TargetRule read_rule(const toml::table& table, const std::string& file) {
   rule.needs_output = r.flag("needs_output", true);
   rule.least_inner = r.whole("least_inner");
   rule.least_outer = r.whole("least_outer");
+  rule.least_rows = r.whole("least_rows");
   rule.output_scale = r.number("output_scale");
   if (const auto zero = r.number("output_zero_point")) rule.output_zero_point = static_cast<int64_t>(*zero);
   rule.from_opset = r.whole("from_opset");
@@ -300,6 +301,7 @@ Target read_target(std::string_view text, const std::string& file) {
   take(target.float_between_products, "float_between_products", flag);
   take(target.sums_for_adds, "sums_for_adds", flag);
   take(target.add_joins_product, "add_joins_product", flag);
+  take(target.clips_join_layers, "clips_join_layers", flag);
   take(target.float_biases, "float_biases", flag);
   take(target.min_real_range, "min_real_range", [&](const char* key) { return r.number(key); });
   take(target.optimizes_pairs, "optimizes_pairs", flag);
