@@ -28,7 +28,8 @@ std::vector<TableRow> rows_of(const Lint& found, bool all) {
   std::map<std::string, size_t> places;
   std::vector<int64_t> counts;
   for (const LintedNode& n : found.nodes) {
-    const bool tells = n.verdict == Verdict::kRefused || n.wasted || n.verdict == Verdict::kConversion;
+    const bool tells = n.verdict == Verdict::kRefused || n.verdict == Verdict::kConversion ||
+                       (n.verdict == Verdict::kFloat && (n.wasted || !n.reason.empty()));
     if (!all && !tells) continue;
     const std::string verdict = n.wasted ? "float, wasted" : std::string(to_string(n.verdict));
     const std::string key =

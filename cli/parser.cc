@@ -33,7 +33,13 @@ Option Option::in_detail() const {
 Option Option::default_str(const std::string& text) const { return option_->default_str(text); }
 Option Option::capture_default_str() const { return option_->capture_default_str(); }
 
-Option Option::delimiter(char between) const { return option_->delimiter(between); }
+// "cpu, web" has the names cpu and web.
+Option Option::delimiter(char between) const {
+  return option_->delimiter(between)->transform([](const std::string& value) {
+    std::string trimmed = value;
+    return CLI::detail::trim(trimmed);
+  });
+}
 Option Option::one_value_each() const { return option_->allow_extra_args(false); }
 Option Option::expected_once_each() const {
   return option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -85,11 +85,13 @@ std::string required_file(const std::string& name, const Runtime& runtime) {
   const fs::path folder = fs::path(runtimes_folder()) / name;
   if (auto found = find_file(folder, runtime.file)) return *found;
   const std::string version = name.substr(runtime.name.size());
+  // Of releases it brings one or two.
+  const char* const setup = runtime.command ? " in a checkout `./dev setup runtimes` brings it, else" : " install it:";
   throw Error(
       Code::kUnavailable,
-      fmt::format("[runtimes] {} is not installed: {} found nowhere in {}; in a checkout `./dev setup runtimes` "
-                  "brings it, else\n  {}\nSEQTO_RUNTIMES names another folder than {}",
-                  name, runtime.file, folder.string(),
+      fmt::format("[runtimes] {} is not installed: {} found nowhere in {};{}\n  {}\nSEQTO_RUNTIMES names another "
+                  "folder than {}",
+                  name, runtime.file, folder.string(), setup,
                   fmt::format(fmt::runtime(runtime.install), folder.string(), version), runtimes_folder()));
 }
 

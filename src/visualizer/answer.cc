@@ -50,12 +50,6 @@ std::string quality(const Summary& summary, const SummaryPoint& point) {
                    internal::format_figure);
 }
 
-// Times of this device say nothing of the target's, for which nobody can measure them here.
-bool is_for_another_device(const Summary& summary) {
-  const auto options = internal::parse_json_if_any(summary.header.options_json);
-  return options.is_object() && options.contains("target") && std::ranges::count(summary.objectives, "latency") == 0;
-}
-
 // Of a data set so large that `judged` are left to judge on: of more samples more are taken to calibrate and search on.
 int64_t samples_in_all(const StudyHeader& header, int64_t judged) {
   const auto options = internal::parse_json_if_any(header.options_json);
@@ -109,7 +103,7 @@ std::string answer(const Summary& summary) {
   };
   const bool decodes = before->decode_latency && after.decode_latency;
   const bool has_steps = decodes || std::ranges::count(summary.objectives, "decode_latency") > 0;
-  if (before->latency.median_ns > 0 && after.latency.median_ns > 0 && !is_for_another_device(summary))
+  if (before->latency.median_ns > 0 && after.latency.median_ns > 0 && !internal::is_for_another_device(summary))
     parts.push_back(speed(before->latency, after.latency) + (has_steps ? fmt::format(" {}", task.a_run) : ""));
   // What trials time of it at moments of their own is no verdict.
   if (decodes)

@@ -74,6 +74,11 @@ int rank(const Summary& summary, const std::string& id) {
   return found == summary.top.end() ? 0 : static_cast<int>(found - summary.top.begin()) + 1;
 }
 
+bool is_for_another_device(const Summary& summary) {
+  const auto options = parse_json_if_any(summary.header.options_json);
+  return options.is_object() && options.contains("target") && std::ranges::count(summary.objectives, "latency") == 0;
+}
+
 bool times_decoding(const Summary& summary) {
   const auto& float_model = summary.baseline.trial.measurement;
   return float_model && float_model->decode_latency;

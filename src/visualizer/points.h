@@ -18,6 +18,8 @@ const SummaryPoint* find_point(const Summary& summary, const std::string& id);
 bool on_front(const Summary& summary, const std::string& id);
 // Whether candidates were timed on a decoder's next step.
 bool times_decoding(const Summary& summary);
+// Times of this device say nothing of the target's, for which nobody can measure them here.
+bool is_for_another_device(const Summary& summary);
 // The same study as one of its other devices saw it.
 Summary on_device(const Summary& summary, const DeviceFront& device);
 // Layers whose scheme differs between the candidates selected on the study's devices.

@@ -127,6 +127,8 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   if (!full.empty()) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
   if (columns.classes) words.push_back(fmt::format("changed: {} unlike float's", task_of_study(summary.task).answers));
+  if (internal::is_for_another_device(summary))
+    words.emplace_back("latency: of this machine, which may not be the target");
   if (columns.decode)
     words.push_back(fmt::format("latency: {}; decode: on the next token", task_of_study(summary.task).a_run));
   return internal::wrapped(fmt::format("{}", fmt::join(marks, "  ")), style.columns) +

@@ -305,6 +305,7 @@ class Lint(unittest.TestCase):
         self.assertEqual(nodes(), {n: (v["verdict"], v["reason"]) for n, v in self.lint(self.unsigned)[1].items()})
         table.write_text(head + '[[rule]]\nops = ["Add"]\nactivations = ["int8"]\nwhy = "mine"\n')
         self.assertEqual(nodes()["add"], ("float", "uint8 activations found; int8 taken (mine)"))
+        self.assertRegex(seqto("lint", self.unsigned, "--target", table).stdout, r"add +Add +float +uint8 activations found")
         self.assertEqual(nodes()["conv_a"][0], "integers")
         table.write_text(head + 'without = ["Add", "Conv"]\n')
         self.assertEqual((nodes()["add"][0], nodes()["conv_a"][0]), ("float", "float"))

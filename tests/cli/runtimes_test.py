@@ -113,7 +113,7 @@ class Runtimes(unittest.TestCase):
         self.assertGreater(pair["parity"]["outputs"][0]["max_abs"], 1e-4)  # what int8 costs on each
 
     def test_who_refuses_or_crashes_is_a_row(self):
-        found = self.validate(self.plain, "--data", self.data, "--runtimes", "cpu,refuses,crashes,faulty", code=GATE)
+        found = self.validate(self.plain, "--data", self.data, "--runtimes", "cpu, refuses,crashes, faulty", code=GATE)
         self.assertIn("no model is good enough", found["refuses"]["comparisons"][0]["refusal"])
         self.assertIn("Abort", found["crashes"]["comparisons"][0]["refusal"])
         self.assertTrue(found["faulty"]["comparisons"][0]["passed"])
@@ -124,6 +124,7 @@ class Runtimes(unittest.TestCase):
             said = self.validate(self.plain, "--data", self.data, "--runtimes", name, code=MISSING)
             self.assertIn(words, said)
             self.assertIn(str(self.own), said)
+            self.assertEqual("./dev setup runtimes" in said, name in ("openvino", "opencv", "web"), said)
         module = self.own / "web/node_modules/onnxruntime-web/dist/ort.wasm.bundle.min.mjs"
         module.parent.mkdir(parents=True)
         self.addCleanup(shutil.rmtree, self.own / "web")

@@ -196,6 +196,7 @@ class Files(unittest.TestCase):
         self.assertIn("float16", self.quantize("onnxruntime-web-webgpu", code=2))
         self.assertIn("float16", self.quantize("tensorrt", "--mode", "dynamic", code=2))
         self.assertIn("(int4_weights+bits=4)", self.quantize("openvino-cpu", "--mode", "weights", "--weight-type", "uint4", code=2))
+        self.assertIn("qnn-htp takes uint8, uint16", self.quantize("qnn-htp", "--activation-type", "int16", code=2))
         self.assertIn("xnnpack takes int8", self.quantize("xnnpack", "--activation-type", "uint16", code=2))
         self.assertIn("TOML", self.quantize("toaster", code=2))
         table = self.dir / "strange.toml"
@@ -397,6 +398,7 @@ class Studies(unittest.TestCase):
         again = seqto("tune", DIGITS, "--data", DIGITS_DATA, "--quick", "--max-evaluations", 24, "--target", "tensorrt", "-o",
                       self.dir / "tensorrt")
         self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("latency: of this machine", again.stdout)
 
     def test_nor_is_another_processors_latency(self):
         self.assertEqual(self.tune("onnxruntime-cpu-arm64")["objectives"], ["kl", "size"])

@@ -49,9 +49,11 @@ const TargetRule& main_rule(const Target& target, const DataType* activations, c
 void take_type(DataType& type, const std::vector<DataType>& taken, bool is_named, const char* what,
                const Target& target) {
   if (taken.empty() || (is_named && std::ranges::count(taken, type) > 0)) return;
+  std::vector<std::string_view> names;
+  for (const DataType each : taken) names.push_back(to_string(each));
   if (is_named)
     throw Error(Code::kUsage, fmt::format("[target] {} of {} found; {} takes {}", what, to_string(type), target.name,
-                                          to_string(taken[0])));
+                                          fmt::join(names, ", ")));
   type = taken[0];
 }
 
