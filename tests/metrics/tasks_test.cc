@@ -184,6 +184,37 @@ TEST(Task, OfTokenModels) {
   EXPECT_EQ(task_of(ending("m = MatMul(e, w) y = Tanh(m)"), {ones({1, 9})}, {1, 2, 3}), "embed") << "BERT's pooler";
 }
 
+TEST(Task, WholeNumbersThatAreNoText) {
+  const auto of = [](const std::string& inputs, const std::string& nodes, const std::vector<int64_t>& dims = {1, 6}) {
+    return task_of(parse_model_text("<ir_version: 8, opset_import: [\"\" : 17]> g (" + inputs +
+                                    ") => (float[b,6] y) <float[6,6] w, float[9,6] table> { " + nodes + " }"),
+                   {ones(dims)});
+  };
+  const std::string table = "float[b,6] num, int64[b,2] cat", product = "m = MatMul(num, w) ";
+  EXPECT_EQ(of(table, product + "y = Tanh(m)"), "raw");
+  EXPECT_EQ(of(table, product + "y = Relu(m)"), "classify");
+  EXPECT_EQ(of(table, product + "y = Mul(m, num)", {1, 4, 6}), "raw");
+  EXPECT_EQ(of("float[b,6] num, int64 count", product + "y = Relu(m)"), "classify");
+  const std::string mean = "e = Gather(table, input_ids) s = ReduceMean<axes = [1]>(e) y = Relu(s)";
+  EXPECT_EQ(of("int64[b,n] input_ids, float[b,6] style", mean), "embed");
+  EXPECT_EQ(of("int64[b,n] input_ids, float[b,n] attention_mask", mean), "embed");
+}
+
+TEST(Task, LabelsThatDoNotExcludeEachOther) {
+  const Model labels = ending("m = MatMul(e, w) y = Sigmoid(m)");
+  EXPECT_EQ(task_of(labels, {ones({1, 9})}, {1, 2, 3}), "raw");
+  EXPECT_EQ(task_of(labels, {ones({1, 3, 9})}, {1, 2, 3}), "raw") << "of each token";
+  EXPECT_EQ(task_of(labels, {ones({1, 1})}), "regress");
+  EXPECT_EQ(task_of(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,4] x) => (float[1,4] y) { r = Relu(x) y = Sigmoid(r) })"),
+                    {ones({1, 4})}),
+            "raw");
+  const Outputs outputs = answer({ones({1, 9})});
+  Sample sample;
+  sample.label = 3;
+  EXPECT_EQ(find_reading({}, labels, {.outputs = outputs, .sample = sample}).task->name, "classify");
+}
+
 TEST(Task, PooledFeaturesBesideThoseOfTokensAreAnEmbedding) {
   const Model features = ending("m = MatMul(e, w) y = Mul(m, b)");
   EXPECT_EQ(task_of(features, {scores({2, 3, 0}), ones({1, 4})}, {1, 2, 3}), "embed");

@@ -52,6 +52,25 @@ struct Found {
 
 bool reads_ids(const Model& model) { return internal::reads_ids(model.graph.free_inputs()); }
 
+// Whether it reads a text: ids of tokens, [batch, tokens]. Categories beside the numbers of a table are no text, nor is
+// a single number; what is remembered and masks are no table.
+bool reads_text(const Model& model, const Sample& sample) {
+  const std::vector<ValueInfo> inputs = model.graph.free_inputs();
+  const auto is_table = [&](size_t i) {
+    const ValueInfo& input = inputs[i];
+    const bool is_state = i < sample.inputs.size() && internal::may_be_state_mark(sample.inputs[i]);
+    return input.type == DataType::kFloat && input.shape && input.shape->size() == 2 && !is_state &&
+           !internal::role_of(input.name) && input.name.find("mask") == input.name.npos;
+  };
+  bool ids = false, table = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (internal::role_of(inputs[i].name) == internal::TokenRole::kTokens) return true;
+    ids |= internal::reads_ids(std::span(inputs).subspan(i, 1)) && (!inputs[i].shape || inputs[i].shape->size() == 2);
+    table |= is_table(i);
+  }
+  return ids && !table;
+}
+
 std::string_view name_of(const Model& model, const Outputs& output) {
   return output.place < model.graph.outputs.size() ? std::string_view(model.graph.outputs[output.place].name) : "";
 }
@@ -114,6 +133,12 @@ bool foretells(const Outputs& outputs, std::span<const int64_t> tokens) {
 bool ends_in_tanh(const Model& model) {
   const Node* node = internal::GraphView(model).edges.producer(model.graph.outputs[0].name);
   return node && internal::is_tanh(*node);
+}
+
+// Of classes that do not exclude each other, of which softmax knows nothing.
+bool ends_in_sigmoid(const Model& model) {
+  const Node* node = internal::GraphView(model).edges.producer(model.graph.outputs[0].name);
+  return node && node->op_type == "Sigmoid";
 }
 
 // Whether the one long axis of the first output is one of positions, as of samples of sound: it is as long as an axis
@@ -210,8 +235,9 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
     return {"transcribe", "an error rate of words in the scores of each frame"};
   if (outputs.maker) return {"detect", "lists of boxes with scores"};
   if (outputs.labels) return {kLabels, "the model's outputs are whole numbers"};
-  const bool ids = reads_ids(model), rows = outputs.classes() < outputs.columns;
-  if (ids && is_sequence(outputs) && !outputs.others.empty() && are_pooled(outputs.others) && !gives_class_rows(model))
+  const bool ids = reads_ids(model), text = reads_text(model, first.sample);
+  const bool rows = outputs.classes() < outputs.columns;
+  if (text && is_sequence(outputs) && !outputs.others.empty() && are_pooled(outputs.others) && !gives_class_rows(model))
     return {"embed", "features for each token, and what is pooled of them"};
   if (is_embedding(model, first)) return {"embed", "an output that is called an embedding"};
   if (further_answers(model, first) > 0) return {"raw", "the model has several float outputs"};
@@ -227,15 +253,18 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
                ? Found{"generate", "scores of the next token for each position"}
                : Found{"classify", rows ? "scores of classes for each position" : "one set of class scores"};
   // [1, 1, samples] is a sound that is made of them.
-  if (ids && is_sequence(outputs) && outputs.dims[1] == 1 && first.sample.tokens.size() != 1)
+  const bool of_labels = first.sample.label < 0 && ends_in_sigmoid(model);
+  const Found by_label{"raw", "each value leaves a Sigmoid, as of labels that do not exclude each other"};
+  if (of_labels && gives_class_rows(model)) return by_label;
+  if (text && is_sequence(outputs) && outputs.dims[1] == 1 && first.sample.tokens.size() != 1)
     return {"raw", "one row of values for many tokens"};
-  if (ids && is_sequence(outputs)) return {"embed", "features for each token"};
-  if (ids && outputs.dims.size() == 2) return {"embed", "one vector of features for a text"};
+  if (text && is_sequence(outputs)) return {"embed", "features for each token"};
+  if (text && outputs.dims.size() == 2) return {"embed", "one vector of features for a text"};
   const bool of_many_shapes = outputs.dims.empty();
   if (rows || of_many_shapes || runs_along_positions(model, outputs))
     return {"raw", "the model's output is a map or a sequence, not one set of classes"};
   if (ends_in_tanh(model)) return {"raw", "the model's output is values within a Tanh"};
-  return {"classify", "one set of class scores"};
+  return of_labels ? by_label : Found{"classify", "one set of class scores"};
 }
 
 // As Sentence Transformers notes it.

@@ -56,7 +56,7 @@ First first_answer(const Inputs& in, Session& session) {
 Reading read_task(const Inputs& in, const First& first) {
   Reading reading = find_reading(in.options.metrics, in.model,
                                  {.outputs = first.outputs, .sample = first.sample, .model = in.options.model});
-  const bool pools = reading.task->embeds;
+  const bool pools = reading.task->embeds && reading.pooling != Pooling::kWhole;
   const bool may_be_values = reading.task->name == "classify" && !in.samples.data->has_labels();
   const bool may_be_classes = reading.task->name == "raw" && first.outputs.dims.size() == 4;
   const char* unsure = may_be_values    ? "; --task regress where they are values"
