@@ -44,22 +44,18 @@ double small_enough(const std::string& loss, double tolerance) {
   return loss == "kl" ? 2 * tolerance * tolerance : loss == "nmse" ? tolerance : loss == "cosine" ? tolerance / 2 : 0;
 }
 
-// Where none is surely as good. What is within the interval of the least changed one is not told from it: there the
-// loss that the search follows decides, of a task metric its stand-in. It sees more than whole answers.
+// Where none is surely as good: what a tolerance is held against decides, its least upper end. Of those that have the
+// same, as of samples none of which changed, the loss that the search follows, of a task metric its stand-in. It sees
+// more than whole answers.
 const SummaryPoint& nearest(const DeviceFront& d, const std::string& loss,
                             const std::function<Cost(const SummaryPoint&)>& cost) {
   const auto or_infinity = [](double value) {
     return std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
   };
-  const auto judged = [&](const SummaryPoint& p) { return or_infinity(loss_of(p, d.judged_by)); };
-  const SummaryPoint& least = *std::ranges::min_element(d.front, {}, judged);
-  const double reach = std::max(judged(least), worst(least, d.judged_by));
   return *std::ranges::min_element(d.front, {}, [&](const SummaryPoint& p) {
     const double found = or_infinity(std::max(loss_of(p, loss), worst(p, loss)));
     const bool small = found <= small_enough(loss, d.tolerance);
-    // Of an nmse this small answers may still change: the fewer the better.
-    const bool changes_none = small && loss == "kl";
-    return std::tuple(judged(p) > reach, small ? 0 : found, changes_none ? 0 : judged(p), cost(p));
+    return std::tuple(or_infinity(worst(p, d.judged_by)), small ? 0 : found, cost(p));
   });
 }
 
