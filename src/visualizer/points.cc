@@ -138,7 +138,10 @@ bool is_doubtful(const Latency& latency, const Latency& of_float) {
 }
 
 std::string format_doubt(const Latency& latency, const Latency& of_float) {
-  if (const auto& ratio = latency.over_float)
+  const auto& ratio = latency.over_float;
+  // Rounds that are too few for an interval rule no ratio out.
+  if (ratio && ratio->interval.low <= 0) return fmt::format("{:.2f} x float's in too few rounds", ratio->value);
+  if (ratio)
     return fmt::format("{:.2f} x float's ({:.2f} to {:.2f})", ratio->value, ratio->interval.low, ratio->interval.high);
   return fmt::format("nine runs in ten {}, float's {}", format_durations(latency.p10_ns, latency.p90_ns),
                      format_durations(of_float.p10_ns, of_float.p90_ns));

@@ -48,7 +48,7 @@ int64_t samples_for(double share);
 
 // Whether one of the two seems to be faster, and the runs do not tell.
 bool is_doubtful(const Latency& latency, const Latency& of_float);
-// "0.85 x float's (0.70 to 1.06)"; without rounds in turn the spreads of both.
+// "0.85 x float's (0.70 to 1.06)", "0.85 x float's in too few rounds"; without rounds in turn the spreads of both.
 std::string format_doubt(const Latency& latency, const Latency& of_float);
 
 // Quantizable layers that stay float32; -1 when the summary has no layers.

@@ -115,6 +115,8 @@ TEST(Recommend, TimesThatAreNotToldApartCostTheSame) {
   EXPECT_TRUE(answer(noisy).starts_with("Use candidate 1: 3.3 x smaller, as fast,")) << answer(noisy);
   EXPECT_NE(summary_table(noisy).find("latency of 1: 1.21 x float's (0.98 to 1.40): not told apart"),
             std::string::npos);
+  const std::string once = summary_table(summary("once", {0, 1000}, {0, 1000}));
+  EXPECT_NE(once.find("latency of 1: 1.21 x float's in too few rounds: not told apart"), std::string::npos) << once;
   const Summary quiet = summary("quiet", {1.19, 1.23}, {0.84, 0.86});
   EXPECT_EQ(quiet.selected, "lucky");  // the small one is slower than float
   EXPECT_TRUE(answer(quiet).starts_with("Use candidate 2: of the same size, 1.2 x faster,")) << answer(quiet);
