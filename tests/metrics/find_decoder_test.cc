@@ -45,8 +45,10 @@ Output of_places(int64_t places, int64_t channels, float least) {
 
 json found(const std::vector<Output>& outputs, const std::string& names = "",
            const std::vector<int64_t>& input = {1, 3, 640, 640}, const std::string& keypoints = "",
-           const std::string& task = "detect", int64_t named = 0) {
+           const std::string& task = "detect", int64_t named = 0, const std::string& architecture = "",
+           const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
   Model model;
+  model.metadata = metadata;
   model.metadata.emplace_back("task", task);
   if (!keypoints.empty()) model.metadata.emplace_back("kpt_shape", keypoints);
   if (!names.empty()) model.metadata.emplace_back("names", names);
@@ -63,7 +65,7 @@ json found(const std::vector<Output>& outputs, const std::string& names = "",
   Sample sample;
   sample.inputs.push_back(float_tensor(input, std::vector<float>(static_cast<size_t>(size_of(input)))));
   sample.classes = named;
-  const std::string text = find_decoder(model, first, sample);
+  const std::string text = find_decoder(model, first, sample, architecture);
   if (text.empty()) return nullptr;
   parse_decoder(text, "test");  // it is a description
   return json::parse(text);
@@ -84,6 +86,20 @@ TEST(FindDecoder, CornersOfCells) {
     for (size_t axis = 0; axis < 2; ++axis) output.values[(axis + 2) * 8400 + i] = output.values[axis * 8400 + i] + 9;
   EXPECT_EQ(found({output})["box"], "xyxy");
   EXPECT_FALSE(found({filled("output0", {1, 84, 8400}, 100)}).contains("box"));
+}
+
+// Boxes of Ultralytics are middles and sizes, also where untrained weights draw them as if they were corners.
+TEST(FindDecoder, MiddlesThatTheFileNotes) {
+  Output output = filled("output0", {1, 84, 8400}, 100);
+  for (size_t i = 0; i < size_t{2} * 8400; ++i) output.values[2 * 8400 + i] = output.values[i] + 9;
+  const auto has_corners = [&](const std::vector<std::pair<std::string, std::string>>& metadata) {
+    return found({output}, "", {1, 3, 640, 640}, "", "detect", 0, "", metadata).contains("box");
+  };
+  EXPECT_TRUE(has_corners({}));
+  EXPECT_FALSE(has_corners({{"author", "Ultralytics"}}));
+  EXPECT_FALSE(has_corners({{"author", "Ultralytics"}, {"end2end", "False"}, {"args", "{'batch': 1, 'nms': False}"}}));
+  EXPECT_TRUE(has_corners({{"author", "Ultralytics"}, {"end2end", "True"}}));
+  EXPECT_TRUE(has_corners({{"author", "Ultralytics"}, {"args", "{'batch': 1, 'nms': True}"}}));
 }
 
 TEST(FindDecoder, ClassesThatTheFileNotes) {
@@ -261,6 +277,26 @@ TEST(FindDecoder, AClassOfNoneByTheNames) {
   EXPECT_EQ(read(3, 3)["activation"], "sigmoid");
   EXPECT_EQ(read(92, 3)["activation"], "softmax");
   EXPECT_EQ(read(4, 0)["activation"], "sigmoid");
+}
+
+TEST(FindDecoder, AClassOfNoneByTheArchitecture) {
+  const auto read = [](const std::string& architecture, int64_t scores = 6, int64_t named = 0) {
+    Output boxes = filled("pred_boxes", {1, 20, 4});
+    for (size_t i = 0; i < boxes.values.size(); ++i) boxes.values[i] = i % 4 < 2 ? 0.1f : 0.9f;
+    return found({filled("logits", {1, 20, scores}, -5), boxes}, "", {1, 3, 96, 96}, "", "detect", named, architecture);
+  };
+  for (const char* with_none : {"DetrForObjectDetection", "YolosForObjectDetection"}) {
+    EXPECT_EQ(read(with_none)["classes"], 5) << with_none;
+    EXPECT_EQ(read(with_none)["activation"], "softmax") << with_none;
+    EXPECT_FALSE(read(with_none).contains("box")) << with_none;
+  }
+  for (const char* without : {"RTDetrForObjectDetection", "DeformableDetrForObjectDetection"}) {
+    EXPECT_EQ(read(without)["classes"], 6) << without;
+    EXPECT_EQ(read(without, 6, 5)["classes"], 6) << without;
+    EXPECT_EQ(read(without)["activation"], "sigmoid") << without;
+  }
+  EXPECT_EQ(read("BertModel"), read(""));
+  EXPECT_EQ(read("")["box"], "xyxy");
 }
 
 TEST(FindDecoder, Suppressed) {

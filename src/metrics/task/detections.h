@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "metrics/task/outlines.h"
@@ -78,8 +79,9 @@ Decoder read_decoder(const std::string& file);
 Decoder parse_decoder(const std::string& json, const std::string& where);
 
 // The JSON for a model whose outputs have the form of a common exporter's; empty: they do not.
-// docs/reference/metrics.md has the forms.
-std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample);
+// docs/reference/metrics.md has the forms. `architecture`: of transformers, as config.json beside the model says it.
+std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample,
+                         std::string_view architecture = {});
 // That this JSON takes boxes for shares of the picture; empty: it does not, or there is none.
 std::string note_on_shares(const std::string& detector);
 // That the task was asked for and nothing says where boxes are; empty: something does. `detector`: as find_decoder().

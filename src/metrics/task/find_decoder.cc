@@ -81,6 +81,25 @@ bool notes_turned(const Model& model) {
   return std::ranges::find(model.metadata, std::pair<std::string, std::string>("task", "obb")) != model.metadata.end();
 }
 
+// Whether the middle and size of each box are what an export of Ultralytics gives: all do that do not end in a
+// suppression.
+bool notes_middles(const Model& model) {
+  const auto noted = [&](std::string_view key, std::string_view value) {
+    return std::ranges::any_of(model.metadata, [&](const auto& entry) {
+      return entry.first == key && entry.second.find(value) != std::string::npos;
+    });
+  };
+  return noted("author", "Ultralytics") && !noted("end2end", "True") && !noted("args", "'nms': True");
+}
+
+// Whether a detector of transformers has a class for none, whose scores are shares of all classes; nothing: it is none.
+std::optional<bool> has_class_of_none(std::string_view architecture) {
+  constexpr std::array<std::string_view, 4> kWithNone{"DetrForObjectDetection", "DetrForSegmentation",
+                                                      "TableTransformerForObjectDetection", "YolosForObjectDetection"};
+  if (std::ranges::find(kWithNone, architecture) != kWithNone.end()) return true;
+  return architecture.ends_with("ForObjectDetection") ? std::optional(false) : std::nullopt;
+}
+
 // [1, prototypes, rows, columns] of a quarter of the input.
 bool is_prototypes(const Answer& a, const Input& input) {
   return a.dims.size() == 4 && a.dims[0] == 1 && a.dims[2] == input.height / 4 && a.dims[3] == input.width / 4;
@@ -156,6 +175,8 @@ struct Noted {
   int64_t masks = 0;               // prototypes; 0: there are none
   std::string prototypes;          // their output
   int64_t named = 0;               // classes that the data name, which may be others; 0: not known
+  bool middles = false;            // boxes are middles and sizes; false: their numbers tell
+  std::optional<bool> none{};      // whether the last class stands for none; absent: the number of classes tells
   int64_t keypoint_values() const { return keypoints.empty() ? 0 : keypoints[0] * keypoints[1]; }
   int64_t behind() const { return keypoint_values() + masks + turned; }
   int64_t told() const { return classes > 0 ? classes : named; }
@@ -215,7 +236,7 @@ Json of_cells(const Answer& a, const Input& input, const Noted& noted) {
   const auto first = a.values.first(static_cast<size_t>(4 * places));
   const std::vector<float> boxes =
       channels_first ? std::vector<float>(first.begin(), first.end()) : boxes_of(a, channels);
-  if (are_corners(boxes)) decoder["box"] = "xyxy";
+  if (!noted.middles && are_corners(boxes)) decoder["box"] = "xyxy";
   if (channels_first) return in_their_unit(decoder, boxes, input);
   const auto sizes = std::span(boxes).subspan(static_cast<size_t>(2 * places));
   // What is not decoded yet are logarithms of sizes.
@@ -251,13 +272,14 @@ Json of_parts(std::span<const Answer> answers, const Input& input, const Noted& 
     // With a class for none, scores are shares of all classes; without, each is one of its own.
     const int64_t columns = scores->dims[2];
     const int64_t told = noted.told();
-    const bool none = told > 0 && (columns == told || columns == told + 1) ? columns > told : columns == 92;
+    const bool by_count = told > 0 && (columns == told || columns == told + 1) ? columns > told : columns == 92;
+    const bool none = noted.none.value_or(by_count) && columns > 1;
     Json decoder{{"outputs", {{{"name", boxes->name}, {"scores", scores->name}}}},
                  {"classes", none ? columns - 1 : columns},
                  {"objectness", false},
                  {"activation", none ? "softmax" : "sigmoid"},
                  {"nms_threshold", 1}};
-    if (are_corners(boxes_of(*boxes, 4))) decoder["box"] = "xyxy";
+    if (!noted.middles && are_corners(boxes_of(*boxes, 4))) decoder["box"] = "xyxy";
     return in_their_unit(std::move(decoder), boxes->values, input);
   }
   boxes = called(answers, {"detection_boxes", "detection_boxes:0"});
@@ -331,14 +353,17 @@ Json listed(const Model& model, std::span<const Answer> answers, const Input& in
 
 }  // namespace
 
-std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample) {
+std::string find_decoder(const Model& model, const Outputs& first, const Sample& sample,
+                         std::string_view architecture) {
   const std::vector<Answer> answers = answers_of(model, first);
   const auto input = input_of(sample);
   if (answers.empty() || !input) return {};
   Noted noted{.classes = noted_classes(model),
               .keypoints = noted_keypoints(model),
               .turned = notes_turned(model),
-              .named = sample.classes};
+              .named = sample.classes,
+              .none = has_class_of_none(architecture)};
+  noted.middles = notes_middles(model) || noted.none;  // as transformers gives boxes
   for (const Answer& other : std::span(answers).subspan(1))
     if (is_prototypes(other, *input)) noted.masks = other.dims[1], noted.prototypes = other.name;
   Json decoder = of_parts(answers, *input, noted);

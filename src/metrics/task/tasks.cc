@@ -168,6 +168,13 @@ nlohmann::json config_beside(const fs::path& model, const char* name) {
   return file.empty() ? nlohmann::json() : internal::parse_json_if_any(read_file(file));
 }
 
+// What it says there, of several words the first; empty: nothing.
+std::string noted_word(const nlohmann::json& config, std::string_view key) {
+  if (!config.is_object() || !config.contains(key)) return {};
+  const auto& value = config[key].is_array() && !config[key].empty() ? config[key].front() : config[key];
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
 // An embedding made of a language model keeps its config.json, and gives features.
 bool may_be_scores_of_tokens(const Model& model, const FirstAnswer& first) {
   const auto known = [&](int64_t token) { return token < first.outputs.dims.back(); };
@@ -191,10 +198,8 @@ std::optional<Found> noted_task(const Model& model, const FirstAnswer& first, bo
   };
   const auto config = config_beside(first.model, "config.json");
   for (const auto& [key, ending, task] : kRows) {
-    if (!config.is_object() || !config.contains(key) || !fits(task)) continue;
-    const auto& value = config[key].is_array() && !config[key].empty() ? config[key].front() : config[key];
-    if (value.is_string() && value.get_ref<const std::string&>().ends_with(ending))
-      return Found{task, fmt::format("config.json says {}", value.get<std::string>())};
+    const std::string word = noted_word(config, key);
+    if (word.ends_with(ending) && fits(task)) return Found{task, fmt::format("config.json says {}", word)};
   }
   return {};
 }
@@ -248,14 +253,14 @@ Found found_by(const MetricOptions& asked, const Model& model, const FirstAnswer
   // Whole numbers are labels, and targets of who asks for them.
   if (first.sample.label < 0 && is_target_of(outputs, first.sample.target))
     return {"regress", "targets are given for the samples"};
+  const bool of_labels = first.sample.label < 0 && ends_in_sigmoid(model);
+  const Found by_label{"raw", "each value leaves a Sigmoid, as of labels that do not exclude each other"};
+  if (of_labels && gives_class_rows(model)) return by_label;
   if (gives_class_rows(model) && !(ids && ends_in_tanh(model)))
     return foretells(outputs, first.sample.tokens)
                ? Found{"generate", "scores of the next token for each position"}
                : Found{"classify", rows ? "scores of classes for each position" : "one set of class scores"};
   // [1, 1, samples] is a sound that is made of them.
-  const bool of_labels = first.sample.label < 0 && ends_in_sigmoid(model);
-  const Found by_label{"raw", "each value leaves a Sigmoid, as of labels that do not exclude each other"};
-  if (of_labels && gives_class_rows(model)) return by_label;
   if (text && is_sequence(outputs) && outputs.dims[1] == 1 && first.sample.tokens.size() != 1)
     return {"raw", "one row of values for many tokens"};
   if (text && is_sequence(outputs)) return {"embed", "features for each token"};
@@ -330,7 +335,8 @@ Reading find_reading(const MetricOptions& asked, const Model& model, const First
   Reading reading;
   std::string detector;
   if (!first.outputs.maker && (asked.task.empty() || asked.task == "detect"))
-    detector = internal::find_decoder(model, first.outputs, first.sample);
+    detector = internal::find_decoder(model, first.outputs, first.sample,
+                                      noted_word(config_beside(first.model, "config.json"), "architectures"));
   if (asked.task.empty()) {
     auto [task, reason] =
         detector.empty() ? found_by(asked, model, first) : Found{"detect", "outputs of the form of boxes with scores"};
