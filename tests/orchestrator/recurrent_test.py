@@ -37,6 +37,18 @@ def recurrent(path):
     return models.save(path, nodes, inputs, [("y", ["batch", 5]), ("next", ["batch", STATE])], weights)
 
 
+def gated(path, layers=3, width=24):
+    """x, 20 positions, through layers of GRU to scores of each position."""
+    nodes, weights, name = [models.node("Transpose", ["x"], ["t"], perm=[1, 0, 2])], [("axis", np.array([1]))], "t"
+    for i in range(layers):
+        nodes += [models.node("GRU", [name, f"w{i}", f"r{i}"], [f"h{i}"], hidden_size=width),
+                  models.node("Squeeze", [f"h{i}", "axis"], [f"s{i}"])]
+        weights += [(f"{kind}{i}", models.weight(1, 3 * width, width, seed=i) * np.float32(0.2)) for kind in "wr"]
+        name = f"s{i}"
+    nodes += [models.node("Transpose", [name], ["b"], perm=[1, 0, 2]), models.node("MatMul", ["b", "v"], ["y"])]
+    return models.save(path, nodes, [("x", [1, 20, width])], [("y", [1, 20, 7])], [*weights, ("v", models.weight(width, 7))])
+
+
 def write_wav(path, seconds, seed, rate=8000):
     samples = np.random.default_rng(seed).normal(size=int(seconds * rate)).cumsum()
     samples = (samples / np.abs(samples).max() * 30000).astype("<i2")
@@ -93,6 +105,13 @@ class Recurrent(unittest.TestCase):
         np.testing.assert_allclose(self.outputs("--state-reset", 3), *loop(self.model, self.windows, within),
                                    rtol=1e-5, atol=1e-6)
         self.assertGreater(np.abs(self.outputs() - self.outputs("--state-reset", 1)).max(), 0.01)
+
+    def test_weights_of_gates_are_not_learned_and_take_no_time(self):
+        """They have three axes, as those of a convolution have whose every weight is an input of one output."""
+        np.savez(self.folder / "gated.npz", x=models.weight(40, 20, 24))
+        done = self.good("tune", gated(self.folder / "gated.onnx"), "--data", self.folder / "gated.npz", "--max-evaluations", 4,
+                         "-o", self.folder / "gated")
+        self.assertRegex(done.stderr, r"improve 1?\d s,")
 
     def test_calibration_sees_the_carried_state(self):
         ranges = self.folder / "ranges.json"

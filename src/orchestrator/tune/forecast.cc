@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "orchestrator/tune/evaluate.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/search_space.h"
@@ -121,7 +122,7 @@ double learning_seconds(const Model& model, double samples, const Pace& pace) {
   for (Layer& layer : layers(model)) shapes[layer.id] = std::move(layer.output_shape);
   double seconds = 0;
   for (const Node& node : model.graph.nodes) {
-    const Tensor* weight = node.inputs.size() > 1 ? view.constant(node.inputs[1]) : nullptr;
+    const Tensor* weight = has(node, kProduct) ? view.constant(node.inputs[1]) : nullptr;
     const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
     if (!layout || layout->inputs > kWidestUnasked) continue;
     const auto inputs = static_cast<double>(layout->inputs), outputs = static_cast<double>(layout->outputs);
