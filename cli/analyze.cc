@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +21,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// "-" where there is nothing to compare.
+std::string decibels(double value) { return std::isnan(value) ? "-" : fmt::format("{:.2f}", value); }
+
 // A row for each of `errors`, and below it those of its channels where they were asked for.
 template <class Error>
 void print_errors(const std::vector<TableColumn>& table, const std::vector<TableRow>& rows,
@@ -27,7 +32,9 @@ void print_errors(const std::vector<TableColumn>& table, const std::vector<Table
   fmt::print("{}\n", lines.front());
   for (size_t i = 0; i < errors.size(); ++i) {
     fmt::print("{}\n", lines[i + 1]);
-    if (!errors[i].channels.empty()) fmt::print("    by channel: {:.2f}\n", fmt::join(errors[i].channels, " "));
+    std::vector<std::string> channels;
+    std::ranges::transform(errors[i].channels, std::back_inserter(channels), decibels);
+    if (!channels.empty()) fmt::print("    by channel: {}\n", fmt::join(channels, " "));
   }
 }
 
@@ -87,13 +94,12 @@ void analyze_command(const WordFlags& f, const Context& context) {
   constexpr auto kFigure = TableColumn::kFigure;
   std::vector<TableRow> rows;
   for (const auto& e : s.activations)
-    rows.push_back({e.tensor, std::isnan(e.qdq_err) ? "-" : fmt::format("{:.2f}", e.qdq_err),
-                    fmt::format("{:.2f}", e.xmodel_err), fmt::format("{:.4f}", e.score)});
+    rows.push_back({e.tensor, decibels(e.qdq_err), decibels(e.xmodel_err), fmt::format("{:.4f}", e.score)});
   fmt::print("In dB, larger is better:\n");
   print_errors({{"activation", TableColumn::kName}, {"qdq_err", kFigure}, {"xmodel_err", kFigure}, {"score", kFigure}},
                rows, s.activations);
   rows.clear();
-  for (const auto& e : s.weights) rows.push_back({e.tensor, fmt::format("{:.2f}", e.sqnr)});
+  for (const auto& e : s.weights) rows.push_back({e.tensor, decibels(e.sqnr)});
   fmt::print("\n");
   print_errors({{"weight", TableColumn::kName}, {"SQNR", kFigure}}, rows, s.weights);
 }

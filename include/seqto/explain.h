@@ -60,7 +60,7 @@ struct ActivationError {
 };
 struct WeightError {
   std::string tensor;
-  double sqnr = 0;               // float weight and dequantized weight
+  double sqnr = 0;               // float weight and dequantized weight; NaN where both are nothing but zeros
   std::vector<double> channels;  // by output channel, on demand
 };
 struct Sensitivity {

@@ -468,7 +468,7 @@ var plots = (function () {
     option.tooltip.formatter = function (items) {
       var error = all[items[0].dataIndex];
       var parts = ['<b>' + escape(shorten(error.tensor, 60)) + '</b>'];
-      if (error.sqnr !== undefined) parts.push('SQNR ' + figure(error.sqnr) + ' dB');
+      if (typeof error.sqnr === 'number') parts.push('SQNR ' + figure(error.sqnr) + ' dB');
       if (error.qdq_err !== undefined) {
         parts.push('qdq_err ' + figure(error.qdq_err) + ' dB', 'xmodel_err ' + figure(error.xmodel_err) + ' dB',
                    'score ' + figure(error.score));

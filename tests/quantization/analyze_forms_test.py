@@ -140,6 +140,24 @@ class Analyze(forms.Dequantize):
             done = models.seqto(*words, "--data", data)
             self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_zeros_lose_nothing(self):
+        """A bias and a channel of nothing but zeros are exact: no figure, and not the 0 dB of pure noise."""
+        model, quantized, data = (self.dir / name for name in ("zeros.onnx", "zeros_q.onnx", "zeros.npz"))
+        weight = models.weight(4, 8)
+        weight[2] = 0
+        models.save(model, [models.node("Gemm", ["x", "w", "b"], ["h"], transB=1), models.node("Relu", ["h"], ["y"])],
+                    [("x", [1, 8])], [("y", [1, 4])], [("w", weight), ("b", np.zeros(4, np.float32))])
+        models.arrays(data, samples=8, shape=(8,))
+        words = [model, "--data", data]
+        done = models.seqto("quantize", *words, "--per-channel", "-o", quantized)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words += ["--quantized", quantized, "--per-channel-detail"]
+        weights = {e["tensor"]: e for e in json.loads(models.seqto("analyze", *words, "--json").stdout)["weights"]}
+        self.assertIsNone(weights["b"]["sqnr"])
+        self.assertGreater(weights["w"]["sqnr"], 20)
+        self.assertEqual([c is None for c in weights["w"]["channels"]], [False, False, True, False])
+        self.assertRegex(models.seqto("analyze", *words).stdout, r"(?m)^ *b +-$")
+
     test_static_forms = test_completed = test_dynamic_lstm = test_refused = None
 
 

@@ -145,6 +145,12 @@ double decibels(double signal_square, double noise_square) {
   return 20.0 * std::log10(std::max(std::sqrt(signal_square), kEpsilon) / std::max(std::sqrt(noise_square), kEpsilon));
 }
 
+// Of a weight. What is zero in both has nothing to lose: NaN, where onnxruntime's figure is that of noise alone.
+double weight_decibels(double signal_square, double noise_square) {
+  if (signal_square == 0 && noise_square == 0) return std::numeric_limits<double>::quiet_NaN();
+  return decibels(signal_square, noise_square);
+}
+
 std::vector<ActivationError> activation_errors(const Model& float_model, const Comparison& comparison,
                                                const SampleRun& on, bool channels) {
   const auto& [data, samples, runner, env] = on;
@@ -209,11 +215,11 @@ std::vector<WeightError> weight_errors(const Model& float_model, const Compariso
       signal[i / inner % count] += static_cast<double>(was[i]) * was[i];
       noise[i / inner % count] += difference * difference;
     }
-    WeightError e{
-        pair.tensor,
-        decibels(std::accumulate(signal.begin(), signal.end(), 0.0), std::accumulate(noise.begin(), noise.end(), 0.0)),
-        {}};
-    for (size_t c = 0; channels && c < count; ++c) e.channels.push_back(decibels(signal[c], noise[c]));
+    WeightError e{pair.tensor,
+                  weight_decibels(std::accumulate(signal.begin(), signal.end(), 0.0),
+                                  std::accumulate(noise.begin(), noise.end(), 0.0)),
+                  {}};
+    for (size_t c = 0; channels && c < count; ++c) e.channels.push_back(weight_decibels(signal[c], noise[c]));
     errors.push_back(std::move(e));
   }
   return errors;
@@ -245,8 +251,8 @@ Sensitivity analyze(const Model& float_model, const Model& quantized, const Samp
   std::stable_sort(result.activations.begin(), result.activations.end(),
                    [](const auto& a, const auto& b) { return a.score > b.score; });
   result.weights = weight_errors(float_model, comparison, channels);
-  std::stable_sort(result.weights.begin(), result.weights.end(),
-                   [](const auto& a, const auto& b) { return a.sqnr > b.sqnr; });
+  const auto published = [](const WeightError& e) { return std::isnan(e.sqnr) ? 0 : e.sqnr; };
+  std::ranges::stable_sort(result.weights, std::ranges::greater(), published);
   return result;
 }
 
