@@ -25,4 +25,21 @@ std::string note_on_zero_scores(const Measurement& of_float) {
                : "");
 }
 
+std::string note_on_silent_kl(std::span<const Trial> trials) {
+  constexpr double kChanges = 1e-3;  // of the scores' own squares
+  int64_t candidates = 0;
+  double most = 0;
+  for (const Trial& trial : trials) {
+    if (trial.id == "float" || !trial.measurement) continue;
+    if (trial.measurement->losses.kl != 0) return {};
+    ++candidates;
+    most = std::max(most, trial.measurement->losses.nmse);
+  }
+  if (most < kChanges) return {};
+  return fmt::format(
+      "kl is 0 for all {} candidates, and their nmse goes up to {:.3g}: the softmax of such large scores is one class "
+      "alone, so kl tells no candidate from another; --objectives nmse,size does",
+      candidates, most);
+}
+
 }  // namespace seqto::internal

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "metrics/zero_scores.h"
 #include "seqto/metrics.h"
 
 namespace seqto {
@@ -173,6 +174,23 @@ TEST(TrialJson, KeepsPartStepIntervalsAndSamples) {
             (std::vector<double>{0.123457, 1e-9, std::numeric_limits<double>::infinity()}));
   // A trial of the report is written as before.
   EXPECT_EQ(trial_to_json(Trial{.id = "a"}).find("part"), std::string::npos);
+}
+
+// Of scores so large that their softmax is one class alone.
+TEST(ZeroScores, AKlThatNoCandidateHasIsNoted) {
+  const auto note = [](std::vector<std::pair<double, double>> kl_and_nmse) {
+    std::vector<Trial> trials{{.id = "float", .measurement = Measurement()}, {.id = "failed", .failure = "no"}};
+    for (const auto& [kl, nmse] : kl_and_nmse) {
+      trials.push_back({.id = "some", .measurement = Measurement()});
+      trials.back().measurement->losses = {.kl = kl, .nmse = nmse};
+    }
+    return internal::note_on_silent_kl(trials);
+  };
+  EXPECT_NE(note({{0, 0.137}, {0, 0.02}}).find("kl is 0 for all 2 candidates, and their nmse goes up to 0.137:"),
+            std::string::npos);
+  EXPECT_EQ(note({{0, 0.137}, {1e-9, 0.02}}), "");
+  EXPECT_EQ(note({{0, 1e-8}}), "") << "nothing changes";
+  EXPECT_EQ(note({}), "");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "data/datasets.h"
 #include "metrics/loss/other_shapes.h"
+#include "metrics/zero_scores.h"
 #include "model/pair.h"
 #include "orchestrator/study/study_files.h"
 #include "orchestrator/study/summarize.h"
@@ -174,6 +175,15 @@ void note_other_shapes(const TuneOptions& o, OpenStudy& study) {
   const Trial* selected = study.study.find(summarize(study.study, o.output, study.ending).selected);
   if (std::string note = note_on_other_shapes(study.study.trials(), selected); !note.empty())
     study.ending.notes.push_back(std::move(note));
+}
+
+// What a search went by that saw nothing.
+void note_silent_loss(const Env& env, OpenStudy& study) {
+  if (followed_loss(study.ending.objectives) != "kl") return;
+  std::string note = note_on_silent_kl(study.study.trials());
+  if (note.empty()) return;
+  env.log(LogLevel::kWarning, note);
+  study.ending.notes.push_back(std::move(note));
 }
 
 void note_changed_tokens(const Inputs& in, OpenStudy& study, const Place& place, TimeBudget& time) {
@@ -351,6 +361,7 @@ Report close(const Inputs& in, OpenStudy& study, References& r, const Searched& 
       note_in_time("the next token of finalists", 1, in, study, time, [&] { time_cached(in, study, r, time); });
   }
   note_other_shapes(o, study);
+  note_silent_loss(in.env, study);
   if (!searched.prediction_error.empty()) ending.notes.push_back(searched.prediction_error);
   note_audit(in, study, r.places.front(), time);
   note_fault(in, study, r.places.front(), time);
