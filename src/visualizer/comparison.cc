@@ -95,8 +95,9 @@ DocumentTable selected_table(const Comparison& c) {
   row("id", [](const ComparedStudy&, const SummaryPoint& p) { return p.trial.id; });
   row("size",
       [](const ComparedStudy&, const SummaryPoint& p) { return format_bytes(p.trial.measurement->size_bytes); });
-  row("size reduction kept",
-      [](const ComparedStudy&, const SummaryPoint& p) { return format_percent(p.size_reduction_kept); });
+  row("size reduction kept", [](const ComparedStudy& s, const SummaryPoint& p) {
+    return tells_kept(s.summary) ? format_percent(p.size_reduction_kept) : "";
+  });
   row("latency", [](const ComparedStudy&, const SummaryPoint& p) {
     const int64_t ns = p.trial.measurement->latency.median_ns;
     return ns > 0 ? format_duration(ns) : "";

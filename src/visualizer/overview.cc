@@ -48,20 +48,18 @@ Cell latency_cell(const SummaryPoint* point) {
   return {format_duration(ns), std::to_string(ns)};
 }
 
+Cell kept_cell(const Summary& summary, const SummaryPoint* point) {
+  if (!point || !tells_kept(summary)) return {"-", ""};
+  return {format_percent(point->size_reduction_kept), fmt::to_string(point->size_reduction_kept)};
+}
+
 // Without the model's name, which comes first.
 std::vector<Cell> cells(const Summary& s) {
   const SummaryPoint* selected = find_point(s, s.selected);
   std::string loss = loss_name(s);
-  double kept = selected ? selected->size_reduction_kept : 0;
-  return {size_cell(&s.baseline),
-          size_cell(&s.fully_quantized),
-          size_cell(selected),
-          {format_percent(kept), fmt::to_string(kept)},
-          loss_cell(selected, loss, true),
-          loss_cell(&s.fully_quantized, loss, false),
-          latency_cell(&s.baseline),
-          latency_cell(selected),
-          {std::to_string(s.evaluations), ""}};
+  return {size_cell(&s.baseline),    size_cell(&s.fully_quantized),   size_cell(selected),
+          kept_cell(s, selected),    loss_cell(selected, loss, true), loss_cell(&s.fully_quantized, loss, false),
+          latency_cell(&s.baseline), latency_cell(selected),          {std::to_string(s.evaluations), ""}};
 }
 
 std::string html_row(const OverviewEntry& e) {

@@ -109,7 +109,9 @@ std::string hidden(std::string cells) {
 std::vector<Column> columns(const Summary& summary, const std::vector<std::string>& metrics, bool outcomes) {
   const std::string loss = loss_name(summary);
   const bool classes = measured(&summary.baseline) && has_classes(*summary.baseline.trial.measurement, loss);
-  std::vector<Column> all{{"candidate"}, {"id", true}, {"trial", true}, {"size"}, {"kept", true}, {"latency"}};
+  std::vector<Column> all{{"candidate"}, {"id", true}, {"trial", true}, {"size"}};
+  if (tells_kept(summary)) all.push_back({"kept", true});
+  all.push_back({"latency"});
   if (times_decoding(summary)) all.push_back({"decode"});
   for (const auto& field : kLossFields)
     all.push_back({std::string(field.name), field.name != loss && (!classes || field.name != "top1_disagreement")});
@@ -122,14 +124,14 @@ std::vector<Column> columns(const Summary& summary, const std::vector<std::strin
 std::vector<std::string> figures(const Summary& summary, const SummaryPoint& point,
                                  const std::vector<std::string>& metrics) {
   const auto& m = point.trial.measurement;
-  const bool decode = times_decoding(summary);
-  if (!m) return std::vector<std::string>(kLossFields.size() + metrics.size() + 3 + decode, empty_cell());
+  const bool decode = times_decoding(summary), kept = tells_kept(summary);
+  if (!m) return std::vector<std::string>(kLossFields.size() + metrics.size() + 2 + kept + decode, empty_cell());
   const auto duration = [](int64_t ns) {
     return ns > 0 ? cell(static_cast<double>(ns), format_duration(ns)) : empty_cell();
   };
-  std::vector<std::string> cells{cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes)),
-                                 cell(point.size_reduction_kept, format_percent(point.size_reduction_kept)),
-                                 duration(m->latency.median_ns)};
+  std::vector<std::string> cells{cell(static_cast<double>(m->size_bytes), format_bytes(m->size_bytes))};
+  if (kept) cells.push_back(cell(point.size_reduction_kept, format_percent(point.size_reduction_kept)));
+  cells.push_back(duration(m->latency.median_ns));
   if (decode) cells.push_back(duration(m->decode_latency ? m->decode_latency->median_ns : 0));
   for (const auto& field : kLossFields)
     cells.push_back(cell(m->losses.*field.value, format_figure(m->losses.*field.value)));

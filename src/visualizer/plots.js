@@ -73,7 +73,7 @@ var plots = (function () {
     var marks = (p.selected ? ' \u00b7 selected' : '') + (p.rank ? ' \u00b7 top ' + p.rank : '');
     if (all) row('id', p.id);
     row('size', p.size_text);
-    if (all) row('reduction kept', p.kept_text);
+    if (all && p.kept_text) row('reduction kept', p.kept_text);
     row('latency', p.latency_text);
     if (p.decode_text) row('decode', p.decode_text);
     var losses = Object.keys(p.losses);

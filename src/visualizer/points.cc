@@ -154,6 +154,13 @@ int64_t float_layers(const Summary& summary, const Plan& plan) {
   });
 }
 
+bool tells_kept(const Summary& summary) {
+  constexpr double kLeast = 0.1;
+  const auto &before = summary.baseline.trial.measurement, &full = summary.fully_quantized.trial.measurement;
+  return before && full &&
+         static_cast<double>(full->size_bytes) <= (1 - kLeast) * static_cast<double>(before->size_bytes);
+}
+
 bool has_random_data(const Summary& summary) {
   const auto options = parse_json_if_any(summary.header.options_json);
   return options.is_object() && options.value("data", "") == "random";

@@ -57,6 +57,9 @@ int64_t float_layers(const Summary& summary, const Plan& plan);
 // The study's inputs were random numbers.
 bool has_random_data(const Summary& summary);
 
+// Whether what the fully quantized model saves is a measure for others: it saves a tenth of float's bytes or more.
+bool tells_kept(const Summary& summary);
+
 // Name of the model without folder and ending; of a model.onnx that of its folder.
 std::string model_name(const Summary& summary);
 

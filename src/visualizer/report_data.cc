@@ -41,7 +41,7 @@ Json point_data(const Summary& summary, const SummaryPoint& point, const std::st
   const auto& measured = *trial.measurement;
   json["size"] = measured.size_bytes;
   json["size_text"] = format_bytes(measured.size_bytes);
-  json["kept_text"] = format_percent(point.size_reduction_kept);
+  if (tells_kept(summary)) json["kept_text"] = format_percent(point.size_reduction_kept);
   json["loss"] = loss_of(point, loss);
   json["latency"] = measured.latency.median_ns;
   json["latency_text"] = measured.latency.median_ns > 0 ? format_duration(measured.latency.median_ns) : "not measured";

@@ -30,10 +30,12 @@ bool is_noisy(const SummaryPoint& point) {
 // What a table of these points has columns for.
 struct Columns {
   std::string loss;
-  bool classes = true, labels = false, intervals = false, spreads = false, decode = false;
+  bool classes = true, kept = false, labels = false, intervals = false, spreads = false, decode = false;
 
   Columns(const Summary& summary, const std::vector<ShownPoint>& rows)
-      : loss(internal::loss_name(summary)), decode(internal::times_decoding(summary)) {
+      : loss(internal::loss_name(summary)),
+        kept(internal::tells_kept(summary)),
+        decode(internal::times_decoding(summary)) {
     for (const ShownPoint& row : rows) {
       const Measurement* m = measured(*row.point);
       if (m && !internal::has_classes(*m, loss)) classes = false;
@@ -45,8 +47,9 @@ struct Columns {
 
   std::vector<TableColumn> titles() const {
     constexpr auto kFigure = TableColumn::kFigure;
-    std::vector<TableColumn> table{
-        {"    name"}, {"size", kFigure}, {"kept", kFigure, 4}, {internal::loss_label(loss), kFigure, 7}};
+    std::vector<TableColumn> table{{"    name"}, {"size", kFigure}};
+    if (kept) table.push_back({"kept", kFigure, 4});
+    table.push_back({internal::loss_label(loss), kFigure, 7});
     if (intervals) table.push_back({"95 %", kFigure, 1});
     if (classes) table.push_back({"changed", kFigure, 5});
     if (labels) table.push_back({"top1", kFigure, 3});
@@ -71,8 +74,9 @@ TableRow cells(const Summary& summary, const ShownPoint& row, const Columns& col
     failed.resize(columns.titles().size(), "-");
     return failed;
   }
-  TableRow cells{named(summary, row), format_bytes(m->size_bytes), internal::format_percent(point.size_reduction_kept),
-                 internal::format_figure(internal::loss_of(point, columns.loss))};
+  TableRow cells{named(summary, row), format_bytes(m->size_bytes)};
+  if (columns.kept) cells.push_back(internal::format_percent(point.size_reduction_kept));
+  cells.push_back(internal::format_figure(internal::loss_of(point, columns.loss)));
   const auto ends = internal::loss_interval(point, columns.loss);
   if (columns.intervals) cells.push_back(ends ? internal::format_interval(*ends) : "-");
   if (columns.classes) cells.push_back(internal::format_percent(m->losses.top1_disagreement));
@@ -124,7 +128,7 @@ std::string legend(const Summary& summary, const TextStyle& style) {
     words.emplace_back(both ? "int8: all layers; ort-int8: by onnxruntime's defaults"
                             : "ort-int8: all layers by onnxruntime's defaults");
   }
-  if (!full.empty()) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
+  if (columns.kept) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
   if (columns.classes) words.push_back(fmt::format("changed: {} unlike float's", task_of_study(summary.task).answers));
   if (internal::is_for_another_device(summary))

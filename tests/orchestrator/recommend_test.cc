@@ -219,8 +219,6 @@ TEST(Recommend, FewerChangesAndLessLossNeverRankBehindMore) {
   EXPECT_EQ(loose.selected, "one changed") << "the cheapest of what is surely within";
 }
 
-// A model that is found to be better than float needs no allowance for what the samples do not show.
-TEST(Recommend, WhatIsSurelyBetterIsAsGood) {
 // As of a tagger of 14 texts: the advice is the least tolerance that any candidate needs.
 TEST(Recommend, TheNearestNeedsTheLeastTolerance) {
   std::vector<Trial> trials{changing("float", 1000, 100, 0, {0, 0}), changing("full", 250, 100, 0.1, {0.05, 0.2}),
@@ -238,6 +236,8 @@ TEST(Recommend, TheNearestNeedsTheLeastTolerance) {
   EXPECT_TRUE(answer(summary).ends_with("or --tolerance 1.2%.")) << answer(summary);
 }
 
+// A model that is found to be better than float needs no allowance for what the samples do not show.
+TEST(Recommend, WhatIsSurelyBetterIsAsGood) {
   std::vector<Trial> trials{trial("float", 1000, 0), trial("full", 250, 0.9), trial("better", 300, 0.1)};
   for (Trial& t : trials) {
     std::vector<double> right(40, 1);

@@ -221,10 +221,22 @@ TEST(SummaryTable, WithoutLabelsOrMeasurement) {
   summary.baseline.trial.measurement->latency = {};
   summary.fully_quantized.trial.measurement.reset();
   EXPECT_EQ(summary_table(summary),
-            "    name       size   kept  kl  changed  latency\n"
-            "    float  14.00 MB  0.0 %   0    0.0 %        -\n"
-            "    int8     failed      -   -        -        -\n");
-  EXPECT_EQ(summary_table({}), "    name  size  kept  kl  changed  latency\n");
+            "    name       size  kl  changed  latency\n"
+            "    float  14.00 MB   0    0.0 %        -\n"
+            "    int8     failed   -        -        -\n");
+  EXPECT_EQ(summary_table({}), "    name  size  kl  changed  latency\n");
+}
+
+// What saves nothing, or a fortieth, is no measure of what others save.
+TEST(SummaryTable, KeptIsOfWhatInt8Saves) {
+  auto summary = small_summary();
+  for (const int64_t size : {15000000, 13650000}) {
+    summary.fully_quantized.trial.measurement->size_bytes = size;
+    const std::string table = summary_table(summary, {200});
+    EXPECT_EQ(table.find("kept"), std::string::npos) << table;
+  }
+  summary.fully_quantized.trial.measurement->size_bytes = 12000000;
+  EXPECT_NE(summary_table(summary, {200}).find("kept"), std::string::npos);
 }
 
 TEST(SummaryTable, MapsAndValuesHaveNoFirstClassUnlessLabelsSaySo) {
