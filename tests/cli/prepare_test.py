@@ -321,6 +321,34 @@ class Prepare(unittest.TestCase):
         self.assertEqual(ops(self.out)["Transpose"], 1)
         self.assertLess(self.out.stat().st_size, 1.1 * path.stat().st_size)
 
+    def attention(self):
+        """Of two heads behind a layer. The runtime's basic optimization fuses that layer; its next ones fuse the attention's
+        products, and name what they add as the first did."""
+        node, weight = models.node, models.weight
+        nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["a"]), node("LayerNormalization", ["a", "g"], ["h"])]
+        for k, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+            nodes += [node("MatMul", ["h", f"w{k}"], [f"m{k}"]), node("Add", [f"m{k}", f"b{k}"], [f"a{k}"]),
+                      node("Reshape", [f"a{k}", "apart"], [f"r{k}"]), node("Transpose", [f"r{k}"], [f"t{k}"], perm=perm)]
+        nodes += [node("MatMul", ["tq", "tk"], ["s"]), node("Softmax", ["s"], ["p"], axis=-1), node("MatMul", ["p", "tv"], ["c"]),
+                  node("Transpose", ["c"], ["ct"], perm=[0, 2, 1, 3]), node("Reshape", ["ct", "together"], ["r"]),
+                  node("MatMul", ["r", "wo"], ["mo"]), node("Add", ["mo", "bo"], ["o"]), node("Add", ["o", "h"], ["y"])]
+        weights = [(name, weight(8, 8, seed=i)) for i, name in enumerate(("w", "wq", "wk", "wv", "wo"))]
+        weights += [(name, weight(8, seed=9 + i)) for i, name in enumerate(("b", "bq", "bk", "bv", "bo", "g"))]
+        weights += [("apart", np.int64([1, 4, 2, 4])), ("together", np.int64([1, 4, 8]))]
+        return models.save(self.dir / "attention.onnx", nodes, [("x", [1, 4, 8])], [("y", [1, 4, 8])], weights)
+
+    def test_what_is_prepared_can_be_optimized_again(self):
+        model, x = self.attention(), {"x": models.weight(1, 4, 8)}
+        self.prepare(model)
+        self.assertEqual(ops(self.out)["Gemm"], 1)
+        self.same_outputs(model, x)
+        once = shutil.copy(self.out, self.dir / "once.onnx")
+        self.prepare(once)
+        self.same_outputs(model, x)
+        done = models.seqto("tune", model, "--data", models.arrays(self.dir / "x.npz", shape=(4, 8)), "--prepare-models",
+                            "--max-evaluations", 4, "-o", self.dir / "study", "-q")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_of_two_constants_of_one_name_the_first_counts(self):
         nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
         weights = [numpy_helper.from_array(models.weight(4, 3, 3, 3) * k, "w") for k in (1, 3)]

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
+#include "model/graph_view.h"
 #include "model/op_traits.h"
 #include "model/to_float32.h"
 #include "seqto/error.h"
@@ -47,8 +49,37 @@ bool has_tied_table(const Model& model) {
                              [&](const Initializer& i) { return turned.contains(i.name) && other.contains(i.name); });
 }
 
+void add_names(std::unordered_set<std::string>& names, const Graph& graph) {
+  for (const ValueInfo& v : graph.inputs) names.insert(v.name);
+  for (const Initializer& i : graph.initializers) names.insert(i.name);
+  for (const Node& node : graph.nodes) names.insert(node.outputs.begin(), node.outputs.end());
+}
+
+// The runtime calls the constants that it adds alike in every model, as gemm_input_shape, and fails to optimize a model
+// that has one of that name. Those that a body reads by name keep theirs.
+void rename_added_constants(Model& model, const Model& original) {
+  std::unordered_set<std::string> before, taken;
+  add_names(before, original.graph);
+  add_names(taken, model.graph);
+  const auto captured = internal::GraphView(model).captured;
+  std::unordered_map<std::string, std::string> renamed;
+  for (Initializer& i : model.graph.initializers) {
+    if (before.contains(i.name) || captured.contains(i.name)) continue;
+    std::string name = i.name + "_prepared";
+    for (int k = 1; before.contains(name) || !taken.insert(name).second; ++k)
+      name = fmt::format("{}_prepared_{}", i.name, k);
+    renamed[i.name] = name;
+    i.name = std::move(name);
+  }
+  for (Node& node : model.graph.nodes)
+    for (std::string& input : node.inputs)
+      if (const auto it = renamed.find(input); it != renamed.end()) input = it->second;
+  std::erase_if(model.graph.value_info, [&](const ValueInfo& v) { return renamed.contains(v.name); });
+}
+
 Model optimized(const Model& model, Runner& runner) {
   Model result = runner.optimized(model);
+  rename_added_constants(result, model);
   keep_used_domains(result, model);
   result.external_files = model.external_files;
   result.producer_name = model.producer_name;
