@@ -197,8 +197,6 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
   else
     for (const std::string& said : surprises(made, before, after)) context.env.log(LogLevel::kWarning, said);
-  if (const std::string said = weights_without_scheme(made.float_model, before); f.mode != "float16" && !said.empty())
-    context.env.log(LogLevel::kWarning, said);
   if (bench.runner)  // it now runs what was made, and with the runtime's optimizations
     for (const Model* model : {&made.given, &made.float_model, &made.model})
       if (may_end_process(*model, f.device.device))

@@ -1,11 +1,9 @@
 #include "self_check.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "seqto/error.h"
 #include "seqto/metrics.h"
@@ -146,22 +144,6 @@ std::string advice(const WordFlags& f, const QuantizeOptions& made_with) {
                        takes_16_bits(*target) ? "--activation-type int16" : "more samples, or another --method",
                        target->name);
   return fmt::format("seqto tune {}{} -o DIR, which leaves in float what has to stay", f.model, f.given_for_tune);
-}
-
-std::string weights_without_scheme(const Model& model, int64_t file_bytes) {
-  constexpr double kMuch = 0.25;
-  int64_t bytes = 0;
-  std::set<std::string> op_types;
-  for (const Layer& layer : layers(model)) {
-    const bool any = std::ranges::any_of(
-        layer.schemes, [](Scheme scheme) { return scheme != Scheme::kFloat32 && scheme != Scheme::kFloat16; });
-    if (any || layer.weight_bytes == 0) continue;
-    bytes += layer.weight_bytes;
-    op_types.insert(layer.op_type);
-  }
-  if (static_cast<double>(bytes) < kMuch * static_cast<double>(file_bytes)) return {};
-  return fmt::format("{} of {} are constants of {}, for which there is no scheme but float16", format_bytes(bytes),
-                     format_bytes(file_bytes), fmt::join(op_types, ", "));
 }
 
 std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, int64_t bytes) {

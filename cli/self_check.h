@@ -37,9 +37,6 @@ std::optional<SelfCheck> self_check(const Quantized& made, const std::filesystem
 // What to try instead.
 std::string advice(const WordFlags& f, const QuantizeOptions& made_with);
 
-// What no scheme of fewer than 16 bits holds, where that is much of the float file; else empty.
-std::string weights_without_scheme(const Model& float_model, int64_t file_bytes);
-
 // What a user would wonder at: a file that grew, convolutions that are slow. A sentence each.
 std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, int64_t bytes);
 

@@ -48,6 +48,14 @@ TEST(RecipeChoices, AMode) {
   EXPECT_EQ(code_of([&] { take_mode(recipe, nothing, "weights", Scheme::kInt8Weights, true); }), Code::kInvalidInput);
 }
 
+Model with_constants(Model model, const std::vector<std::pair<std::string, std::vector<int64_t>>>& constants) {
+  for (const auto& [name, dims] : constants) {
+    const auto count = static_cast<size_t>(Tensor(DataType::kFloat, dims, {}, {}).element_count());
+    model.graph.initializers.push_back({name, float_tensor(dims, std::vector<float>(count, 1.0f))});
+  }
+  return model;
+}
+
 // One note of the model in each of these modes, with these words.
 void expect_note(const Model& model, std::initializer_list<const char*> modes, const char* words) {
   for (const char* mode : modes) {
@@ -70,6 +78,53 @@ TEST(RecipeChoices, WeightsMadeOfConstantsAreTold) {
       [third] y = MatMul(b, w)
     })");
   expect_note(model, {"dynamic", "weights"}, "the weights of 2 layers are computed from constants");
+}
+
+TEST(RecipeChoices, ConstantsOfSmallerOnesAreTold) {
+  const Model model = infer_shapes(with_constants(parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,8] x) => (float[1,8] y) {
+      [rows] r = ReduceMean<axes = [0]>(table)
+      [wide] v = Add(r, r)
+      [layer] a = MatMul(x, w)
+      [sum] y = Add(a, v)
+    })"),
+                                                  {{"w", {8, 8}}, {"table", {64, 8}}}));
+  expect_note(model, {"static", "dynamic", "weights"}, "`seqto prepare MODEL -o OUT` stores those instead");
+}
+
+TEST(RecipeChoices, ConstantsWithoutASchemeOfTheModeAreTold) {
+  const auto notes = [](const std::string& sum, const char* mode) {
+    Recipe recipe;
+    const Model model = infer_shapes(with_constants(parse_model_text(R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (float[64,8] x) => (float[64,8] y) {
+        [layer] a = MatMul(x, w)
+        [sum] y = )" + sum + "(a, table) }"),
+                                                    {{"w", {8, 8}}, {"table", {64, 8}}}));
+    return take_mode(recipe, model, mode, Scheme::kInt8Weights, true);
+  };
+  EXPECT_TRUE(notes("Add", "static").empty());
+  for (const char* mode : {"dynamic", "weights"}) {
+    ASSERT_EQ(notes("Add", mode).size(), 1u);
+    EXPECT_NE(notes("Add", mode)[0].find("constants of Add, for which there is no scheme among"), std::string::npos);
+    ASSERT_EQ(notes("Div", mode).size(), 1u);
+    EXPECT_NE(notes("Div", mode)[0].find("constants of Div, for which there is no scheme but float16"),
+              std::string::npos);
+  }
+}
+
+TEST(RecipeChoices, BodiesAreTold) {
+  const Model model = parse_model_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x, bool c) => (float[1,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> {
+      [layer] a = MatMul(x, w)
+      [choice] y = If (c) <
+        then_branch = then () => (float[1,4] t) { t = Relu(a) },
+        else_branch = other () => (float[1,4] f) { f = Neg(a) }
+      >
+    })");
+  expect_note(model, {"static", "dynamic", "weights"}, "% of the model lie in bodies of If, Loop or Scan");
 }
 
 TEST(RecipeChoices, OtherFloatsAreRefusedInEachMode) {

@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "metrics/task/task_metric_kinds.h"
-#include "model/bodies.h"
 #include "model/op_traits.h"
 #include "model/pair.h"
 #include "model/unneeded.h"
@@ -17,6 +16,7 @@
 #include "orchestrator/tune/improvements.h"
 #include "quantization/plan/code_types.h"
 #include "quantization/plan/model_refusal.h"
+#include "quantization/read/computed_weights.h"
 #include "quantization/read/random_nodes.h"
 #include "runner/text/written_tokens.h"
 #include "search/strategies/strategies.h"
@@ -330,12 +330,15 @@ void take_fewer_samples(Inputs& in, const std::optional<Study>& study, TimeBudge
                         held.evaluation));
 }
 
-void note_bodies(Inputs& in) {
-  const int64_t bytes = bytes_of_bodies(in.model);
-  if (static_cast<double>(bytes) < kMuch * static_cast<double>(in.model_bytes)) return;
-  in.notes.push_back(fmt::format("{} of the {} of the model lie in bodies of If, Loop or Scan; these stay as they are",
-                                 format_bytes(bytes), format_bytes(in.model_bytes)));
-  in.env.log(LogLevel::kWarning, in.notes.back());
+void warn(Inputs& in, std::string note) {
+  in.env.log(LogLevel::kWarning, note);
+  in.notes.push_back(std::move(note));
+}
+
+void warn_of_kept_constants(Inputs& in) {
+  std::vector<Scheme> schemes;
+  for (const DetailedScheme& detailed : detailed_schemes(in.options)) schemes.push_back(detailed.scheme);
+  for (std::string& note : kept_constants(in.model, schemes)) warn(in, std::move(note));
 }
 
 // Of the model that is tuned; an encoder and its decoder write their own tokens.
@@ -382,12 +385,10 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   validate(o);
   Starting starting = start_runners(o, env);
   open_model(in);
-  note_bodies(in);
-  for (const std::string& note : random_nodes(in.model)) {
-    in.notes.push_back(note);
-    in.env.log(LogLevel::kWarning, note);
-  }
+  if (std::string note = kept_bodies(in.model); !note.empty()) warn(in, std::move(note));
+  for (std::string& note : random_nodes(in.model)) warn(in, std::move(note));
   if (asked.schemes.empty()) add_schemes_of(in, begun);
+  warn_of_kept_constants(in);
   if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;
   here.isolated = false;
@@ -398,10 +399,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   take_fewer_samples(in, begun, time);
   env.log(LogLevel::kInfo, in_words(in.samples));
   std::ranges::copy(in.samples.split.notes, std::back_inserter(in.notes));
-  if (in.samples.data->is_random()) {
-    in.notes.emplace_back(kRandomData);
-    env.log(LogLevel::kWarning, kRandomData);
-  }
+  if (in.samples.data->is_random()) warn(in, kRandomData);
   return in;
 }
 

@@ -36,14 +36,17 @@ std::vector<std::string> spare_convolutions(Recipe& recipe, const Model& model) 
                   spared)};
 }
 
-// Says what gives them a form.
-std::vector<std::string> computed_weights(const Model& model) {
-  const int layers = internal::layers_of_computed_weights(model);
-  if (layers == 0) return {};
-  return {
-      fmt::format("the weights of {} layer{} are computed from constants, as by weight normalization, and stay "
-                  "float; `seqto prepare MODEL -o OUT` makes constants of them",
-                  layers, layers == 1 ? "" : "s")};
+// By the schemes that the recipe has come to.
+std::vector<std::string> kept_in_float(const Recipe& recipe, const Model& model) {
+  std::vector<Scheme> schemes;
+  if (recipe.everywhere) schemes.push_back(*recipe.everywhere);
+  else
+    for (const auto& [layer, scheme] : recipe.plan.schemes)
+      if (std::ranges::count(schemes, scheme) == 0) schemes.push_back(scheme);
+  std::vector<std::string> notes = internal::kept_constants(model, schemes);
+  if (std::string note = internal::kept_bodies(model); !note.empty() && !recipe.quantize.enable_subgraph)
+    notes.push_back(std::move(note));
+  return notes;
 }
 
 // Those that the mode has no operator for.
@@ -84,9 +87,8 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
         recipe.quantize.enable_subgraph && std::ranges::any_of(model.graph.nodes, internal::has_body);
     if (!in_bodies) require_quantizable(model, *recipe.everywhere);
     std::vector<std::string> notes = both(internal::random_nodes(model), recurrent_layers(model, *recipe.everywhere));
-    if (mode == "static") return notes;
-    if (best) notes = both(std::move(notes), spare_convolutions(recipe, model));
-    return both(std::move(notes), computed_weights(model));
+    if (best && mode == "dynamic") notes = both(std::move(notes), spare_convolutions(recipe, model));
+    return both(std::move(notes), kept_in_float(recipe, model));
   }
   if (mode == "float16") {
     if (std::ranges::none_of(model.graph.initializers, [](const Initializer& i) { return i.tensor.is_float(); }))
@@ -95,7 +97,7 @@ std::vector<std::string> take_mode(Recipe& recipe, const Model& model, const std
     return internal::random_nodes(model);
   }
   recipe.plan = uniform_plan(model, scheme);
-  std::vector<std::string> notes = both(widen_tied_weights(recipe.plan, model), computed_weights(model));
+  std::vector<std::string> notes = both(widen_tied_weights(recipe.plan, model), kept_in_float(recipe, model));
   if (recipe.plan.schemes.empty()) require_quantizable(model);
   if (recipe.plan.schemes.empty())
     throw Error(Code::kInvalidInput,
