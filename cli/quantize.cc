@@ -260,8 +260,7 @@ void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   const auto is_named = [&](const char* field) { return word.count(flag_of(field)) > 0; };
   f.quantize.keeps_float16 = !f.ranges.empty();  // they name the tensors of the model as it came
   std::ranges::copy_if(kTypeFields, std::back_inserter(f.quantize.named_types), is_named);
-  f.best =
-      std::ranges::none_of(kTypeFields, is_named) && std::ranges::none_of(kFormFields, is_named) && !is_named("compat");
+  f.best = !names_types(f.mode, is_named) && !is_named("compat");
   if ((f.mode != "static" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
   if (f.mode != "static" || !f.best || is_named("plan")) return;
   f.quantize.fast_on = f.device.device;  // where no target is given

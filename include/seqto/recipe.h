@@ -62,6 +62,9 @@ inline constexpr std::array kTypeFields{"activation_type", "weight_type", "per_c
 inline constexpr std::array kFormFields{"symmetric_weights", "restricted_asymmetric_activations",
                                         "tensor_overrides",  "format",
                                         "block_size",        "add_qdq_pair_to_weight"};
+// Whether a type or a form is named, by `is_named` of a field. In the mode "dynamic" per_channel is none: products have
+// scales for each channel, and convolutions, whose ConvInteger has not, get none of it.
+bool names_types(const std::string& mode, const std::function<bool(const char*)>& is_named);
 // What the caller named; it stays.
 struct NamedOptions {
   bool headroom_16_bits = false, unify_concat = false, float_unlike_concat = false;

@@ -29,14 +29,14 @@ struct Asked {
 };
 
 // kTypeFields says whose model is folded, improved and in fast types.
-bool names_types(const Keywords& k) {
-  return k.given_any(kTypeFields) || k.given_any(kFormFields) || k.given("compat_onnxruntime");
+bool names_types(const Keywords& k, const std::string& mode) {
+  return seqto::names_types(mode, [&](const char* field) { return k.given(field); }) || k.given("compat_onnxruntime");
 }
 
 bool takes_best(const Keywords& k, const Asked& asked) {
   const auto is_named = [&](const Improver& improver) { return k.given(improver.name); };
-  return asked.mode == "static" && asked.plan.is_none() && !names_types(k) && !k.given("learned_rounding") &&
-         std::ranges::none_of(improvers(), is_named);
+  return asked.mode == "static" && asked.plan.is_none() && !names_types(k, asked.mode) &&
+         !k.given("learned_rounding") && std::ranges::none_of(improvers(), is_named);
 }
 
 std::vector<const char*> named_types(const Keywords& k) {
@@ -132,7 +132,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   asked.ranges = k.pop_object("ranges");
   QuantizeOptions& options = call.recipe.quantize;
   const bool best = takes_best(k, asked);
-  asked.names_types = names_types(k);
+  asked.names_types = names_types(k, asked.mode);
   k.set(options);
   k.set(call.recipe.calibrate);
   k.set(call.recipe.improvers);

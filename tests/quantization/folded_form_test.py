@@ -96,6 +96,8 @@ class FoldedFormTest(unittest.TestCase):
         self.norms_left("--mode", "dynamic")
         has_integers = lambda: any(n.op_type == "ConvInteger" for n in onnx.load(self.dir / "q.onnx").graph.node)  # noqa: E731
         self.assertFalse(has_integers())
+        self.norms_left("--mode", "dynamic", "--per-channel")
+        self.assertFalse(has_integers(), "one scale for each channel is nothing to ConvInteger")
         self.norms_left("--mode", "dynamic", "--op-types-to-quantize", "Conv")
         self.assertTrue(has_integers())
 

@@ -127,6 +127,16 @@ TEST(RecipeChoices, BodiesAreTold) {
   expect_note(model, {"static", "dynamic", "weights"}, "% of the model lie in bodies of If, Loop or Scan");
 }
 
+TEST(RecipeChoices, ScalesForEachChannelNameNoTypeInDynamic) {
+  const auto is = [](const char* name) {
+    return [name](const char* field) { return field == std::string_view(name); };
+  };
+  EXPECT_FALSE(names_types("dynamic", is("per_channel")));
+  EXPECT_TRUE(names_types("static", is("per_channel")));
+  EXPECT_TRUE(names_types("dynamic", is("weight_type")));
+  EXPECT_TRUE(names_types("dynamic", is("format")));
+}
+
 TEST(RecipeChoices, OtherFloatsAreRefusedInEachMode) {
   const Model model = parse_model_text(R"(
     <ir_version: 8, opset_import: ["" : 17]>

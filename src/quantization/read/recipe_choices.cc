@@ -67,6 +67,13 @@ std::vector<std::string> both(std::vector<std::string> notes, std::vector<std::s
 
 }  // namespace
 
+bool names_types(const std::string& mode, const std::function<bool(const char*)>& is_named) {
+  const auto names_type = [&](const char* field) {
+    return is_named(field) && !(mode == "dynamic" && field == std::string_view("per_channel"));
+  };
+  return std::ranges::any_of(kTypeFields, names_type) || std::ranges::any_of(kFormFields, is_named);
+}
+
 Scheme scheme_of(const std::string& mode, Scheme stored) {
   if (mode == "static") return Scheme::kInt8;
   if (mode == "dynamic") return Scheme::kInt8Dynamic;
