@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -186,6 +188,19 @@ g (float[2,64] x) => (float[2,64] y) { [m] y = MatMul(x, w) })",
     const auto holds_codes = [](const Initializer& i) { return std::ssize(i.tensor.bytes()) == 64 * 64; };
     EXPECT_TRUE(std::ranges::any_of(written.graph.initializers, holds_codes)) << to_string(format);
   }
+}
+
+TEST(Int4Weights, FourBitsInsteadOfTwoAreSaid) {
+  const Model model = model_of(R"(<ir_version: 10, opset_import: ["" : 21]>
+g (float[1,32,4,4] x) => (float[1,64,4,64] y) { [c] a = Conv(x, v) [m] b = MatMul(a, w) [n] y = MatMul(b, u) })",
+                               {{"v", {64, 32, 1, 1}}, {"w", {4, 64}}, {"u", {64, 64}}});
+  QuantizeOptions options;
+  options.weight_only.bits = 2;
+  Quantizer quantizer(model, {}, options);
+  quantizer.quantize(uniform_plan(model, Scheme::kInt4Weights));
+  const std::string said = fmt::format("{}", fmt::join(quantizer.notes(), "; "));
+  EXPECT_NE(said.find("1 weight is in 4 bits instead of 2, which MatMul and Gemm alone take"), std::string::npos)
+      << said;
 }
 
 TEST(Float16, WeightsAreStoredAndComputationIsFloat) {

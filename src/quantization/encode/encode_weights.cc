@@ -97,6 +97,9 @@ class Encoder {
       if (scheme == Scheme::kFloat16) encode_halves(node);
       else encode(node, scheme);
     }
+    if (in_4_for_2_ > 0)
+      note("{} weight{} in 4 bits instead of 2, which MatMul and Gemm alone take", in_4_for_2_,
+           in_4_for_2_ == 1 ? " is" : "s are");
     return std::move(result_);
   }
 
@@ -235,9 +238,12 @@ class Encoder {
     read(fmt::format("{} {}", static_cast<int>(form), key), node, site,
          [&](const Tensor& weight) -> std::optional<EncodedWeight> {
            if (form == kMatMulNBits) return nbits(site.weight, matrix_of(node, site, weight), weight);
-           if (form == kGather) return gather(site.weight, weight);
-           if (form == kDequantize) return blocks(site.weight, *matrix_of(node, site, weight), weight);
-           return smallest(node.name, site, weight);
+           std::optional<EncodedWeight> made;
+           if (form == kGather) made = gather(site.weight, weight);
+           else if (form == kDequantize) made = blocks(site.weight, *matrix_of(node, site, weight), weight);
+           else made = smallest(node.name, site, weight);
+           if (made && made->stored.bits == 4 && options_.bits == 2) ++in_4_for_2_;
+           return made;
          });
   }
 
@@ -374,6 +380,7 @@ class Encoder {
   std::unordered_set<std::string> unlike_;                         // weights whose readers want unlike forms
   std::unordered_set<std::string> tied_;                           // tables that products read as MatMulNBits does
   std::unordered_map<std::string, std::optional<size_t>> places_;  // by form and name; none: stays as it is
+  int in_4_for_2_ = 0;                                             // weights in 4 bits of layers that 2 were asked for
   Encoding result_;
 };
 
