@@ -158,6 +158,11 @@ std::unique_ptr<Dataset> open_dataset(const std::filesystem::path& path, std::sp
   if (inputs.empty()) {
     throw Error(Code::kInvalidInput, "[data] a model without inputs found; at least one input to fill expected");
   }
+  if (const auto text = std::ranges::find(inputs, DataType::kString, &ValueInfo::type); text != inputs.end())
+    throw Error(Code::kInvalidInput,
+                fmt::format("[data] model input '{}' of strings found; numbers expected; export the model without the "
+                            "part that reads strings, and give it the numbers that this part makes of them",
+                            text->name));
   std::vector<ValueInfo> sized(inputs.begin(), inputs.end());
   set_dimensions(sized, options.dims);
   try {

@@ -141,6 +141,8 @@ TEST(ImageDataset, ErrorsSayWhatIsWrong) {
   const std::vector<ValueInfo> two = {info, input({-1, 4}, DataType::kFloat, "state")};
   EXPECT_PRED2(says, error_of([&] { open_dataset(folder.path, two); }), "2 inputs (input, state)");
   EXPECT_PRED2(says, error_of([&] { open_dataset(folder.path, {}); }), "without inputs");
+  const std::vector<ValueInfo> text{{"words", DataType::kString, {}, ""}};
+  EXPECT_PRED2(says, error_of([&] { open_dataset("random", text); }), "input 'words' of strings found");
 
   // Those after the first are found out when they are read.
   folder.write("b.png", "no picture");
