@@ -29,7 +29,7 @@ class Waste(unittest.TestCase):
         out = self.dir / "out.onnx"
         done = seqto("quantize", model, "--data", data, "--quick", "--target", target, "-o", out)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.file = onnx.load(out)
+        self.said, self.file = done.stderr, onnx.load(out)
         done = seqto("--json", "lint", out, "--target", target, "--strict")
         self.assertEqual(done.returncode, 0, done.stdout)
         return {n["node"]: n["verdict"] for n in json.loads(done.stdout)["nodes"]}
@@ -76,6 +76,11 @@ class Waste(unittest.TestCase):
         found = self.of_tokens("xnnpack")
         self.assertEqual({verdict for verdict in found.values()} - {"other"}, {"float"})
         self.assertNotIn("QuantizeLinear", [n.op_type for n in self.file.graph.node])
+
+    def test_what_nobody_quantizes_is_not_said_to_stay_float(self):
+        nodes = [node("Conv", ["x", "w"], ["a"]), node("Softmax", ["a"], ["p"]), node("Shape", ["p"], ["s"]), node("Reshape", ["x", "s"], ["y"])]
+        self.of_pixels("openvino-npu", nodes, [("w", weight(3, 3, 1, 1))], "y")
+        self.assertIn("these stay as they are: 1 Softmax\n", self.said)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "model/graph_view.h"
@@ -249,9 +250,10 @@ std::unordered_set<LayerId> readers_of_refused(const Lint& found, const std::uno
 // Throws where a node is refused whatever it is in.
 std::string leave_float(QuantizeOptions& options, const Target& target, const Model& model, const GraphView& view,
                         Quantizer& quantizer) {
-  std::map<std::string, int64_t> left;  // by operator
-  std::unordered_set<LayerId> layers;
-  for (const Node& node : model.graph.nodes) layers.insert(node.name);
+  std::map<std::string, int64_t> left;         // by operator
+  std::unordered_map<LayerId, bool> is_asked;  // others stay as they are whatever the target computes
+  for (const Layer& layer : layers(model))
+    is_asked[layer.id] = layer.quantizable || std::ranges::count(options.op_types, layer.op_type) > 0;
   std::unordered_set<LayerId> excluded(options.exclude.begin(), options.exclude.end());
   std::string on_codes;
   Lint found;
@@ -265,9 +267,10 @@ std::string leave_float(QuantizeOptions& options, const Target& target, const Mo
       const bool beyond = node.verdict == Verdict::kRefused ||
                           (node.verdict == Verdict::kFloat && !node.reason.empty()) || idle.contains(node.node) ||
                           readers.contains(node.node);
-      if (!beyond || !layers.contains(node.node) || !excluded.insert(node.node).second) continue;
+      const auto own = is_asked.find(node.node);
+      if (!beyond || own == is_asked.end() || !excluded.insert(node.node).second) continue;
       options.exclude.push_back(node.node);
-      ++left[node.op_type];
+      if (own->second) ++left[node.op_type];
       changed = true;
     }
     if (!changed) break;
