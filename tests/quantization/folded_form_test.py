@@ -92,6 +92,24 @@ class FoldedFormTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sum(n.op_type == "Slice" for n in onnx.load(self.dir / "q.onnx").graph.node), 4)
 
+    def test_weights_behind_a_split(self):
+        """As PyTorch's exporter writes attention: one constant for the matrices of queries, and of keys and values."""
+        turned = lambda name: helper.make_node("Transpose", [name], [name + "t"], perm=[1, 0])  # noqa: E731
+        weights = [("w", models.weight(48, 16)), ("b", models.weight(48))]
+        for opset, inputs, options in ((17, ["sizes"], {}), (12, [], {"split": [16, 32]}), (18, [], {"num_outputs": 2})):
+            with self.subTest(opset=opset):
+                nodes = [helper.make_node("Split", ["w", *inputs], ["q", "kv"], axis=0, **options), turned("q"), turned("kv"),
+                         helper.make_node("Split", ["b", *inputs], ["c", "d"], axis=0, **options),
+                         models.node("MatMul", ["x", "qt"], ["m"]), models.node("Add", ["m", "c"], ["y"]),
+                         models.node("MatMul", ["x", "kvt"], ["n"]), models.node("Add", ["n", "d"], ["z"])]
+                models.save(self.dir / "m.onnx", nodes, [("x", [2, 16])], [("y", [2, None]), ("z", [2, None])],
+                            weights + [(name, np.int64([16, 32])) for name in inputs], opset=opset)
+                self.x = models.weight(2, 16, seed=1)
+                self.norms_left("--mode", "weights")
+                self.assertNotIn("Split", [n.op_type for n in onnx.load(self.dir / "q.onnx").graph.node])
+                codes = [i for i in onnx.load(self.dir / "q.onnx").graph.initializer if i.data_type in (TensorProto.INT8, TensorProto.UINT8)]
+                self.assertEqual(sum(np.prod(i.dims) for i in codes if len(i.dims) == 2), 48 * 16)
+
     def test_dynamic_convolutions(self):
         self.norms_left("--mode", "dynamic")
         has_integers = lambda: any(n.op_type == "ConvInteger" for n in onnx.load(self.dir / "q.onnx").graph.node)  # noqa: E731

@@ -63,11 +63,12 @@ class WeightFolder {
 
   // As PyTorch's exporter puts the gates of an LSTM in ONNX's order.
   bool is_cut_up(const std::string& name) const {
-    return std::ranges::all_of(edges_.readers(name), [](const Node* n) { return is_slice(*n); });
+    return std::ranges::all_of(edges_.readers(name), [](const Node* n) { return cuts_constant(*n); });
   }
 
   void move(const Node& node) {
-    if (!moves_constant(node) || outputs_.contains(node.outputs[0])) return;
+    const auto is_shown = [&](const std::string& name) { return name.empty() || outputs_.contains(name); };
+    if (!moves_constant(node) || std::ranges::any_of(node.outputs, is_shown)) return;
     std::vector<const Tensor*> inputs;
     for (const std::string& name : node.inputs)
       if (!name.empty() && !inputs.emplace_back(constant(name))) return;
@@ -80,29 +81,29 @@ class WeightFolder {
           return is_weight(name) && read_count(name) > 1;
         }))
       return;
-    std::optional<Tensor> result = move_constant(node, inputs);
-    if (!result) return;
-    // Slices take no more bytes than what they are of.
-    if (is_slice(node)) {
+    std::vector<Tensor> results = move_constant(node, inputs);
+    if (results.empty()) return;
+    // Pieces take no more bytes than what they are of.
+    if (cuts_constant(node)) {
       int64_t& taken = cut_[source];
-      taken += std::ssize(result->bytes());
+      for (const Tensor& piece : results) taken += std::ssize(piece.bytes());
       if (taken > std::ssize(inputs[0]->bytes())) return;
     }
-    constants_[target] = std::move(*result);
-    moved_.insert(target);
-    if (renames) {
-      auto root = same_as_.find(source);
-      same_as_[target] = root == same_as_.end() ? source : root->second;
-      others_[target] = read_count(source) - 1;
-    } else {
-      order_.push_back(target);
+    for (size_t k = 0; k < results.size(); ++k) {
+      constants_[node.outputs[k]] = std::move(results[k]);
+      moved_.insert(node.outputs[k]);
+      if (!renames) order_.push_back(node.outputs[k]);
     }
+    if (!renames) return;
+    auto root = same_as_.find(source);
+    same_as_[target] = root == same_as_.end() ? source : root->second;
+    others_[target] = read_count(source) - 1;
   }
 
   Model& model_;
   std::unordered_map<std::string, Tensor> constants_;
   const Edges edges_;                                     // until write()
-  std::unordered_map<std::string, int64_t> cut_;          // bytes of Slices of it
+  std::unordered_map<std::string, int64_t> cut_;          // bytes of the pieces that it is cut into
   std::unordered_map<std::string, size_t> others_;        // that read the same value by another name
   std::unordered_map<std::string, std::string> same_as_;  // behind Identity
   std::unordered_set<std::string> outputs_, moved_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "model/op_traits.h"
@@ -124,6 +125,39 @@ std::optional<Tensor> joined(const Node& n, const std::vector<const Tensor*>& in
   return holding(in[0]->type(), std::move(dims), std::move(bytes));
 }
 
+// `count` of them along the axis, from `start` on.
+Tensor piece(const Tensor& tensor, size_t axis, int64_t start, int64_t count) {
+  const Along at(tensor, axis);
+  Bytes bytes;
+  for (size_t o = 0; o < at.outer; ++o)
+    append(bytes, tensor.bytes().subspan((o * at.size + static_cast<size_t>(start)) * at.inner,
+                                         static_cast<size_t>(count) * at.inner));
+  Dims dims = tensor.dims();
+  dims[axis] = count;
+  return holding(tensor.type(), std::move(dims), std::move(bytes));
+}
+
+// Of sizes that are given, or equal but for the last.
+std::vector<Tensor> split(const Node& n, const std::vector<const Tensor*>& in) {
+  const auto axes = axes_of({n.int_attribute("axis", 0)}, std::ssize(in[0]->dims()));
+  auto sizes = integers(n, "split", in);
+  if (!axes || !sizes) return {};
+  const auto axis = static_cast<size_t>(axes->front());
+  const int64_t size = in[0]->dims()[axis], count = std::ssize(n.outputs), part = (size + count - 1) / count;
+  if (sizes->empty())
+    for (int64_t k = 0; k < count; ++k) sizes->push_back(std::min(part, size - k * part));
+  if (std::ssize(*sizes) != count) return {};
+  std::vector<Tensor> pieces;
+  int64_t start = 0;
+  for (const int64_t s : *sizes) {
+    if (s < 0 || s > size - start) return {};
+    pieces.push_back(piece(*in[0], axis, start, s));
+    start += s;
+  }
+  if (start != size) return {};
+  return pieces;
+}
+
 // From opset 10 on, in steps of 1.
 std::optional<Tensor> sliced(const Node& n, const std::vector<const Tensor*>& in) {
   if (in.size() < 3 || in.size() != n.inputs.size()) return {};
@@ -139,43 +173,40 @@ std::optional<Tensor> sliced(const Node& n, const std::vector<const Tensor*>& in
     const auto axes = axes_of({given.size() > 2 ? given[2][i] : static_cast<int64_t>(i)}, rank);
     if (!axes) return {};
     const auto axis = static_cast<size_t>(axes->front());
-    const Along at(result, axis);
-    const auto size = static_cast<int64_t>(at.size);
+    const int64_t size = result.dims()[axis];
     const auto place = [&](int64_t p) { return std::clamp(p < 0 ? p + size : p, int64_t{0}, size); };
-    const int64_t start = place(given[0][i]), count = std::max(int64_t{0}, place(given[1][i]) - start);
-    Bytes bytes;
-    for (size_t o = 0; o < at.outer; ++o)
-      append(bytes, result.bytes().subspan((o * at.size + static_cast<size_t>(start)) * at.inner,
-                                           static_cast<size_t>(count) * at.inner));
-    Dims dims = result.dims();
-    dims[axis] = count;
-    result = holding(result.type(), std::move(dims), std::move(bytes));
+    const int64_t start = place(given[0][i]);
+    result = piece(result, axis, start, std::max(int64_t{0}, place(given[1][i]) - start));
   }
   return result;
 }
 
 }  // namespace
 
+bool cuts_constant(const Node& n) { return is_slice(n) || n.op_type == "Split"; }
+
 bool moves_constant(const Node& n) {
   const std::string& op = n.op_type;
-  return n.domain.empty() && n.outputs.size() == 1 &&
+  return n.domain.empty() && (n.outputs.size() == 1 || (op == "Split" && !n.outputs.empty())) &&
          (op == "Identity" || op == "Transpose" || op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" ||
-          is_slice(n) || is_concat(n));
+          cuts_constant(n) || is_concat(n));
 }
 
-std::optional<Tensor> move_constant(const Node& n, const std::vector<const Tensor*>& in) {
-  if (in.empty() || !in[0]->is_float()) return {};
-  if (is_identity(n)) return *in[0];
-  if (is_transpose(n)) return turned(n, *in[0]);
-  if (is_concat(n)) return joined(n, in);
-  if (is_slice(n)) return sliced(n, in);
+std::vector<Tensor> move_constant(const Node& n, const std::vector<const Tensor*>& in) {
+  if (in.empty() || !in[0]->is_float() || (cuts_constant(n) && in[0]->element_count() == 0)) return {};
+  const auto any = [](std::optional<Tensor> t) { return t ? std::vector{std::move(*t)} : std::vector<Tensor>(); };
+  if (is_identity(n)) return {*in[0]};
+  if (is_transpose(n)) return any(turned(n, *in[0]));
+  if (is_concat(n)) return any(joined(n, in));
+  if (is_slice(n)) return any(sliced(n, in));
+  if (cuts_constant(n)) return split(n, in);
   const auto named = integers(n, is_reshape(n) ? "shape" : "axes", in);
   if (!named) return {};
   const Dims& dims = in[0]->dims();
   const auto result = is_reshape(n)              ? reshaped(n, dims, *named)
                       : n.op_type == "Unsqueeze" ? unsqueezed(dims, *named)
                                                  : squeezed(dims, *named);
-  return result ? std::optional(in[0]->reshaped(*result)) : std::nullopt;
+  return any(result ? std::optional(in[0]->reshaped(*result)) : std::nullopt);
 }
 
 }  // namespace seqto::internal
