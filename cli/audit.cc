@@ -69,7 +69,7 @@ void audit_in_float16(const Flags& f, const Model& model, const SampleRun& on, c
     fmt::print("wrote {}: {} layers in float32\n", f.plan_out, found.in_float32.size());
 }
 
-Arithmetic arithmetic_of(const Target& target) {
+Arithmetic arithmetic_of(const Target& target, const std::string& asked) {
   if (target.arithmetic) return *target.arithmetic;
   std::vector<std::string> others;
   for (std::string& name : target_names())
@@ -82,11 +82,11 @@ Arithmetic arithmetic_of(const Target& target) {
               fmt::format("[audit] --target {0} found, whose table has no [arithmetic]: how it adds and rounds is not "
                           "known; {1}, or a TOML file with one expected; `seqto lint MODEL --target {0}` says what {0} "
                           "computes on codes{2}",
-                          target.name, fmt::join(others, ", "), run));
+                          asked, fmt::join(others, ", "), run));
 }
 
 // Losses of a file that the target does not take are of another one.
-void warn_of_refused(Model model, const Target& target, const std::string& path, const Context& context) {
+void warn_of_refused(Model model, const Target& target, const Flags& f, const Context& context) {
   name_nodes(model);
   const Lint found = lint(infer_shapes(model), target);
   const auto first = std::ranges::find(found.nodes, Verdict::kRefused, &LintedNode::verdict);
@@ -94,9 +94,9 @@ void warn_of_refused(Model model, const Target& target, const std::string& path,
   context.env.log(LogLevel::kWarning,
                   fmt::format("[audit] {0} refuses {1} of {2} nodes (the first, {3} '{4}': {5}), so that the figures "
                               "are of a file that it does not run; `seqto lint {6} --target {0}` tells all; `seqto "
-                              "quantize FLOAT --target {0}` makes a file for it",
-                              target.name, found.count(Verdict::kRefused), found.nodes.size(), first->op_type,
-                              first->node, first->reason, path));
+                              "quantize FLOAT --target {0} -o OUT` makes a file for it",
+                              f.target, found.count(Verdict::kRefused), found.nodes.size(), first->op_type, first->node,
+                              first->reason, f.model));
 }
 
 void require_emulated(const Audit& found, const Flags& f) {
@@ -130,8 +130,8 @@ void audit_command(const Flags& f, const Context& context) {
                        .min_saturated = f.min_saturated};
   const std::optional<Target> target = f.target.empty() ? std::nullopt : std::optional(load_target(f.target));
   if (target) {
-    audited.arithmetic = arithmetic_of(*target);
-    warn_of_refused(model, *target, f.model, context);
+    audited.arithmetic = arithmetic_of(*target, f.target);
+    warn_of_refused(model, *target, f, context);
   }
   if (!f.plan_out.empty()) require_names(model);
   if (!f.plan.empty()) audited.plan = plan_from_json(read_text(f.plan));

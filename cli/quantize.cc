@@ -264,7 +264,7 @@ void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   if ((f.mode != "static" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
   if (f.mode != "static" || !f.best || is_named("plan")) return;
   f.quantize.fast_on = f.device.device;  // where no target is given
-  f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data);
+  f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data) && !f.improve.names();
   if (f.quantize.parsed().reduce_range)
     context.env.log(LogLevel::kInfo, fmt::format("weights in 7 bits: {} has no VNNI, where 8 bits could overflow",
                                                  f.target.empty() ? "this processor" : f.target));

@@ -33,10 +33,13 @@ bool names_types(const Keywords& k, const std::string& mode) {
   return seqto::names_types(mode, [&](const char* field) { return k.given(field); }) || k.given("compat_onnxruntime");
 }
 
-bool takes_best(const Keywords& k, const Asked& asked) {
-  const auto is_named = [&](const Improver& improver) { return k.given(improver.name); };
-  return asked.mode == "static" && asked.plan.is_none() && !names_types(k, asked.mode) &&
-         !k.given("learned_rounding") && std::ranges::none_of(improvers(), is_named);
+bool takes_fast(const Keywords& k, const Asked& asked) {
+  return asked.mode == "static" && asked.plan.is_none() && !names_types(k, asked.mode);
+}
+
+bool names_improvers(const Keywords& k) {
+  return k.given("learned_rounding") ||
+         std::ranges::any_of(improvers(), [&](const Improver& improver) { return k.given(improver.name); });
 }
 
 std::vector<const char*> named_types(const Keywords& k) {
@@ -131,7 +134,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   asked.plan = k.pop_object("plan");
   asked.ranges = k.pop_object("ranges");
   QuantizeOptions& options = call.recipe.quantize;
-  const bool best = takes_best(k, asked);
+  const bool fast = takes_fast(k, asked), best = fast && !names_improvers(k);
   asked.names_types = names_types(k, asked.mode);
   k.set(options);
   k.set(call.recipe.calibrate);
@@ -143,7 +146,7 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   if (!call.bench.device.load) require_device(call.bench.device.name);
   const std::optional<Target>& target = asked.target;
   if (target && asked.mode == "static") take_target_types(options, *target, named_types(k));
-  else if (best) take_fast_types(options, call.bench.device.name);
+  else if (fast) take_fast_types(options, call.bench.device.name);
   else if (const bool planned = !asked.plan.is_none();
            (asked.mode != "static" || planned) && !options.compat_onnxruntime && !k.given("sums_for_adds")) {
     if (target) take_target_forms(options, *target);

@@ -38,7 +38,7 @@ std::string note_on_silent_kl(std::span<const Trial> trials) {
   if (most < kChanges) return {};
   return fmt::format(
       "kl is 0 for all {} candidates, and their nmse goes up to {:.3g}: the softmax of such large scores is one class "
-      "alone, so kl tells no candidate from another; --objectives nmse,size does",
+      "alone, so kl tells no candidate from another; --objectives with nmse in place of kl does",
       candidates, most);
 }
 

@@ -131,10 +131,12 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   if (columns.kept) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
   if (columns.classes) words.push_back(fmt::format("changed: {} unlike float's", task_of_study(summary.task).answers));
-  if (internal::is_for_another_device(summary))
-    words.emplace_back("latency: of this machine, which may not be the target");
-  if (columns.decode)
-    words.push_back(fmt::format("latency: {}; decode: on the next token", task_of_study(summary.task).a_run));
+  const auto a_run = columns.decode ? std::string(task_of_study(summary.task).a_run) : "";
+  const char* elsewhere =
+      internal::is_for_another_device(summary) ? "of this machine, which may not be the target" : "";
+  const char* both = columns.decode && *elsewhere ? ", " : "";
+  if (columns.decode || *elsewhere) words.push_back(fmt::format("latency: {}{}{}", a_run, both, elsewhere));
+  if (columns.decode) words.emplace_back("decode: on the next token");
   return internal::wrapped(fmt::format("{}", fmt::join(marks, "  ")), style.columns) +
          internal::wrapped(fmt::format("{}", fmt::join(words, "; ")), style.columns);
 }

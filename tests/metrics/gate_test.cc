@@ -125,6 +125,16 @@ TEST(Lock, OtherMachinesTellNothingOfTimes) {
   for (const CheckedLimit& checked : check(now.figures, c.limits)) EXPECT_TRUE(checked.met);
 }
 
+// As seqto wrote them once; any drop from 0 was met.
+TEST(Lock, ADropFromZeroIsNotCompared) {
+  Measured lock = measured(), now = measured();
+  lock.figures["top1_drop"] = {.value = 0};
+  const LockComparison c = compare_lock(lock, now, "lock");
+  EXPECT_EQ(c.limits.size(), compare_lock(now, now, "lock").limits.size());
+  ASSERT_EQ(c.notes.size(), 1u);
+  EXPECT_TRUE(c.notes[0].starts_with("top1_drop is not compared")) << c.notes[0];
+}
+
 TEST(Lock, OtherDataCannotBeCompared) {
   const Measured lock = measured();
   Measured now = lock;

@@ -390,8 +390,8 @@ std::string note_on_missing_boxes(const MetricOptions& asked, const std::string&
   };
   if (asked.task != "detect" || !detector.empty() || std::ranges::any_of(asked.metrics, describes)) return {};
   return "--task detect, and outputs without a form of boxes with scores found: the loss compares all their values, "
-         "and "
-         "nothing finds boxes in them; --metric map50_95=FILE.json says how they are read (docs/reference/metrics.md); "
+         "and nothing finds boxes in them; --metric map50_95=FILE.json says how they are read "
+         "(docs/reference/metrics.md); "
          "of another model leave --task out";
 }
 

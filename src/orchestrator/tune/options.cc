@@ -279,9 +279,15 @@ namespace {
 void take_invariant(TuneOptions& o, bool chose_schemes) {
   o.quantize.weight_only.int4_format = Int4Format::kFolded;
   if (chose_schemes) return;
+  std::optional<Dependence> left;
   std::erase_if(o.schemes, [&](const std::string& name) {
-    return dependence(parse_detailed_scheme(name), o.quantize).has_value();
+    const auto found = dependence(parse_detailed_scheme(name), o.quantize);
+    if (found) left = found;
+    return found.has_value();
   });
+  if (left && std::ranges::all_of(o.schemes, [](const std::string& name) { return name == "float32"; }))
+    usage(fmt::format("--invariant found, and no scheme whose answers do not depend on {}; {} expected", left->on,
+                      left->instead));
 }
 
 }  // namespace

@@ -41,8 +41,6 @@ struct Improving {
 
 namespace {
 
-constexpr int64_t kCompared = 32;  // samples, as refine_ranges
-
 bool any_layer(const Plan& plan, const Improver& improver) {
   return std::ranges::any_of(plan.options, [&](const auto& layer) { return improver.asked(layer.second); });
 }
@@ -82,7 +80,7 @@ void learn(Improving& i) {
                                     {.max_inputs = i.options.max_rounding_inputs, .enough = i.enough});
   learned = wanted(std::move(learned), i.candidate.plan, i.options);
   if (!learned.rounding.empty()) {
-    const internal::SameAnswers same(i.candidate.model, i.on, kCompared);
+    const internal::SameAnswers same(i.candidate.model, i.on, RefineOptions().max_samples);
     const auto difference = [&](const Corrections& corrections) {
       return same.difference(quantizer.quantize(i.candidate.plan, {corrections}));
     };

@@ -16,8 +16,8 @@ std::optional<Dependence> dependence(const DetailedScheme& scheme, const Quantiz
       [[fallthrough]];
     case Scheme::kInt8wInt16a:  // weights become floats at run time, for which the kernel differs
       return Dependence{"how many rows and threads share a product", "int8 with activations of 8 bits"};
-    case Scheme::kInt4Weights:  // 2 bits and an accuracy level are of MatMulNBits alone: it has another kernel for one
-                                // row
+    // 2 bits and an accuracy level are of MatMulNBits alone, which has another kernel for one row.
+    case Scheme::kInt4Weights:
       if (o.weight_only.bits != 2 && !scheme.fields.accuracy_level) return {};
       return Dependence{"how many rows share a product of MatMulNBits", "int4_weights"};
     case Scheme::kFloat16:

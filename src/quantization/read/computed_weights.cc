@@ -88,6 +88,7 @@ std::string to_prepare(int64_t layers, double saved) {
 
 std::string without_scheme(const Model& model, const GraphView& view, const Computed& computed,
                            std::span<const Scheme> schemes, int64_t model_bytes) {
+  if (std::ranges::count(schemes, Scheme::kFloat16) > 0) return {};  // it holds any
   const auto is_short = [](Scheme s) { return s != Scheme::kFloat32 && s != Scheme::kFloat16; };
   const std::vector<Layer> all = layers(model);
   std::unordered_set<std::string> counted;
