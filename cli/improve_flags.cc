@@ -44,7 +44,7 @@ void ImproveFlags::add_options(QuantizeOptions& options, const QuantizeFlags& gi
   if (improves()) take_recommended(options, given.named(), any_16_bits);
 }
 
-bool ImproveFlags::improves() const { return improve.value_or(unasked && !quick); }
+bool ImproveFlags::improves() const { return improve.value_or(unasked && !quick && !names()); }
 
 bool ImproveFlags::any() const { return improve.value_or(false) || names(); }
 
