@@ -104,8 +104,8 @@ class Variations {
     } catch (const Error& error) {
       if (error.code() == Code::kInterrupted || positions <= given_) throw;
       throw Error(error.code(), fmt::format("[validate] --pad-to {} found, and a model that does not run so many "
-                                            "positions; fewer expected: the longest sample has {} ({})",
-                                            positions, given_, error.what()));
+                                            "positions; fewer expected: the longest sample has {}",
+                                            positions, given_));
     }
     return located(v);
   }
