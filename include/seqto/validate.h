@@ -33,9 +33,9 @@ double worse_end(const Figure& figure, bool high_is_worse);
 // ("kl" ...), task metrics ("top1" ...), and "top1_drop" ...: how much worse a metric is than the reference's. Ratios
 // are to the reference, the float model.
 using Figures = std::map<std::string, Figure>;
-// Of a measurement; ratios and drops are to the float model's. What was not measured, is not a number, or is a drop from
-// a score of 0, is left out.
-// Intervals are the measurement's; drops have the paired difference's, latencies the spread of the runs.
+// Of a measurement; ratios and drops are to the float model's. What was not measured, is not a number, or is a drop
+// from a score of 0, is left out. Intervals are the measurement's; drops have the paired difference's, latencies the
+// spread of the runs.
 Figures figures_of(const Measurement& measurement, const Measurement& baseline);
 // By its name alone: true for metrics that are shares of right answers.
 bool higher_is_better(const std::string& figure);
