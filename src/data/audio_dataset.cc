@@ -16,6 +16,7 @@
 #include "data/select.h"
 #include "data/shapes.h"
 #include "data/sound_file.h"
+#include "data/token_inputs.h"
 #include "seqto/error.h"
 
 namespace seqto::internal {
@@ -137,11 +138,34 @@ void normalize(std::span<float> values) {
   for (float& v : values) v = static_cast<float>((v - mean) / std::sqrt(variance + 1e-7));
 }
 
+// What sound is given as: the sound, and what of it is no filling, where the model asks.
+struct Given {
+  ValueInfo sound;
+  std::optional<ValueInfo> mask;
+  bool mask_first = false;
+};
+
+std::optional<Given> given_as(std::span<const ValueInfo> inputs, const AudioWindows& windows) {
+  if (inputs.size() == 1) return Given{inputs[0]};
+  if (inputs.size() != 2 || windows.log_mel) return {};
+  const auto is_mask = [](const ValueInfo& v) {
+    return role_of(v.name) == TokenRole::kOnes && suits(v, TokenRole::kOnes);
+  };
+  const bool first = is_mask(inputs[0]);
+  if (first == is_mask(inputs[1])) return {};
+  return Given{inputs[first ? 1 : 0], inputs[first ? 0 : 1], first};
+}
+
 class AudioDataset : public Dataset {
  public:
-  AudioDataset(std::vector<AudioFile> files, std::vector<Place> places, Form form, const ValueInfo& input,
-               bool has_labels)
-      : files_(std::move(files)), places_(std::move(places)), form_(form), input_(input), has_labels_(has_labels) {
+  AudioDataset(std::vector<AudioFile> files, std::vector<Place> places, Form form, Given given, bool has_labels)
+      : files_(std::move(files)),
+        places_(std::move(places)),
+        form_(form),
+        input_(given.sound),
+        mask_(std::move(given.mask)),
+        mask_first_(given.mask_first),
+        has_labels_(has_labels) {
     read(0);
   }
 
@@ -153,7 +177,10 @@ class AudioDataset : public Dataset {
   Sample read(int64_t index) const override {
     const auto [number, window, row] = places_[index];
     const AudioFile& file = files_[number];
-    return {.inputs = {tensor(file, window * form_.windows.hop - form_.windows.lead)},
+    const Part part = part_of(file, window * form_.windows.hop - form_.windows.lead);
+    std::vector<Tensor> inputs{sound(file, part)};
+    if (mask_) inputs.insert(mask_first_ ? inputs.begin() : inputs.end(), mask(part));
+    return {.inputs = std::move(inputs),
             .label = file.label,
             .name = is_cut(file) ? fmt::format("{}[{}]", file.name, window) : file.name,
             .sequence = static_cast<int64_t>(number),
@@ -225,13 +252,29 @@ class AudioDataset : public Dataset {
     return values;
   }
 
-  Tensor tensor(const AudioFile& file, int64_t first) const {
+  // A window: zeros, `count` frames of the file, zeros.
+  struct Part {
+    int64_t window = 0, before = 0, from = 0, count = 0;
+  };
+
+  Part part_of(const AudioFile& file, int64_t first) const {
+    Part part{.window = form_.windows.window > 0 ? form_.windows.window : file.frames,
+              .before = std::max<int64_t>(0, -first)};
+    part.from = std::min(first + part.before, file.frames);
+    part.count = std::max<int64_t>(0, std::min(part.window - part.before, file.frames - part.from));
+    return part;
+  }
+
+  Tensor mask(const Part& part) const {
+    std::vector<int64_t> values(static_cast<size_t>(part.window));
+    std::fill_n(values.begin() + part.before, part.count, 1);
+    return token_row(std::move(values), 2, mask_->type, mask_->name);
+  }
+
+  Tensor sound(const AudioFile& file, const Part& part) const {
+    const auto [window, before, from, count] = part;
     SoundFile sound(file.path);
-    const int64_t window = form_.windows.window > 0 ? form_.windows.window : file.frames;
     const std::vector<int64_t> dims = sample_dims(window);
-    const int64_t before = std::max<int64_t>(0, -first);
-    const int64_t from = std::min(first + before, file.frames);
-    const int64_t count = std::max<int64_t>(0, std::min(window - before, file.frames - from));
     if (input_.type == DataType::kInt16) {
       return Tensor::from(DataType::kInt16, dims, planes(sound.read_int16(from, count), window, before));
     }
@@ -247,6 +290,8 @@ class AudioDataset : public Dataset {
   std::vector<Place> places_;
   Form form_;
   ValueInfo input_;
+  std::optional<ValueInfo> mask_;
+  bool mask_first_;
   bool has_labels_;
 };
 
@@ -320,21 +365,21 @@ SoundExtractor with_extractor(const std::string& file, AudioWindows windows) {
 
 std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueInfo> inputs,
                                     const DatasetOptions& options) {
-  if (inputs.size() > 1) {
-    std::vector<std::string_view> names;
-    for (const ValueInfo& input : inputs) names.push_back(input.name);
-    throw Error(
-        Code::kInvalidInput,
-        fmt::format("[data] {}: audio found for the inputs {}; one input expected; give the others with --input "
-                    "NAME=NUMBER, or --state OUTPUT=INPUT where they are recurrent states",
-                    path.string(), fmt::join(names, ", ")));
-  }
   SoundExtractor extractor{.windows = options.audio};
   if (!options.preprocess.empty() && options.preprocess != "none")
     extractor = with_extractor(options.preprocess, options.audio);
+  std::optional<Given> given = given_as(inputs, extractor.windows);
+  if (!given) {
+    std::vector<std::string_view> names;
+    for (const ValueInfo& input : inputs) names.push_back(input.name);
+    throw Error(Code::kInvalidInput, fmt::format("[data] {}: audio found for the inputs {}; one input expected, with "
+                                                 "attention_mask where the model has it; give the others with --input "
+                                                 "NAME=NUMBER, or --state OUTPUT=INPUT where they are recurrent states",
+                                                 path.string(), fmt::join(names, ", ")));
+  }
   std::vector<AudioFile> files = list_files(path, options.labels);
   tell_kinds(files);
-  Form form = look_at(files, windows_of(inputs[0], extractor.windows, options.constants));
+  Form form = look_at(files, windows_of(given->sound, extractor.windows, options.constants));
   form.masked = extractor.masked;
   std::vector<Place> all, places;
   for (size_t f = 0; f < files.size(); ++f) {
@@ -345,7 +390,7 @@ std::unique_ptr<Dataset> open_audio(const fs::path& path, std::span<const ValueI
     places.push_back(all[i]);
   const bool has_labels =
       is_label_table(options.labels) && std::ranges::any_of(files, [](const AudioFile& f) { return f.label >= 0; });
-  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, inputs[0], has_labels);
+  return std::make_unique<AudioDataset>(std::move(files), std::move(places), form, std::move(*given), has_labels);
 }
 
 }  // namespace seqto::internal

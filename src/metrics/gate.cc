@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "metrics/limits.h"
 #include "seqto/error.h"
 
 namespace seqto {
@@ -94,7 +95,6 @@ void save_lock(const Measured& measured, const std::filesystem::path& file) {
 Measured load_lock(const std::filesystem::path& file) { return lock_from_json(read_file(file)); }
 
 LockComparison compare_lock(const Measured& lock, const Measured& now, const std::string& lock_name) {
-  constexpr std::string_view kDrop = "_drop";  // of a task metric
   auto require_same = [&](const char* what, const std::string& was, const std::string& is) {
     if (was != is)
       throw Error(Code::kInvalidInput,
@@ -118,8 +118,8 @@ LockComparison compare_lock(const Measured& lock, const Measured& now, const std
       result.notes.push_back(fmt::format("{} is not compared: it is another machine's or runtime's", name));
     } else if (depends_on_machine(name) && !now.figures.contains(name)) {
       result.notes.push_back(fmt::format("{} is not compared: it was not measured this time", name));
-    } else if (name.ends_with(kDrop) && !now.figures.contains(name) &&
-               now.figures.contains(name.substr(0, name.size() - kDrop.size()))) {  // written by an earlier seqto
+    } else if (const auto metric = internal::dropped_metric(name);
+               metric && !now.figures.contains(name) && now.figures.contains(*metric)) {  // written by an earlier seqto
       result.notes.push_back(
           fmt::format("{} is not compared: the float model scores 0, from which nothing can drop", name));
     } else {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/machine.h"
+#include "metrics/limits.h"
 #include "metrics/loss/other_shapes.h"
 #include "metrics/node_by_node.h"
 #include "metrics/scored_pair.h"
@@ -47,7 +48,7 @@ bool is_at_fault(const Tensor& tensor) {
 // From a score of such outputs nothing is known to drop: not a number meets no limit.
 void make_drops_unknown(Figures& figures) {
   for (auto& [name, figure] : figures)
-    if (name.ends_with("_drop")) figure = {std::nan(""), std::nullopt};
+    if (internal::dropped_metric(name)) figure = {std::nan(""), std::nullopt};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "metrics/latency_json.h"
+#include "metrics/limits.h"
 #include "metrics/loss/loss_fields.h"
 #include "metrics/study_point.h"
 #include "seqto/error.h"
@@ -98,7 +99,8 @@ Measured measured(const fs::path& dir, const Json& summary, const std::string& a
   // Samples, which pair a candidate with the original, are not in the summary; what came of them is.
   const Json drops = point.value("drops", Json::object());
   for (const auto& [name, drop] : drops.items())
-    if (const auto figure = m.figures.find(name + "_drop"); figure != m.figures.end() && !drop.at("interval").is_null())
+    if (const auto figure = m.figures.find(internal::drop_figure(name));
+        figure != m.figures.end() && !drop.at("interval").is_null())
       figure->second.interval = Interval{drop["interval"].at(0), drop["interval"].at(1)};
   return m;
 }

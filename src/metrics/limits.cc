@@ -12,11 +12,20 @@
 
 namespace seqto {
 
+static constexpr std::string_view kDrop = "_drop";
+
 void internal::refuse_limit(const Limit& limit, const std::vector<std::string>& names) {
   throw Error(Code::kInvalidInput,
               fmt::format("[check] {}: a limit of {} found, which was not measured; one of {} expected; top1, "
                           "top5 and f1 need labels and no fixed batch above 1, others --metric NAME{}",
                           limit.asked_by, limit.figure, fmt::join(names, ", "), did_you_mean(limit.figure, names)));
+}
+
+std::string internal::drop_figure(const std::string& metric) { return metric + std::string(kDrop); }
+
+std::optional<std::string> internal::dropped_metric(const std::string& figure) {
+  if (!figure.ends_with(kDrop)) return {};
+  return figure.substr(0, figure.size() - kDrop.size());
 }
 
 namespace {
@@ -28,15 +37,14 @@ bool can_drop(const Measurement& baseline, const std::string& metric) {
 }
 
 void refuse_drop_from_0(const Limit& limit, const Figures& figures) {
-  const size_t at = limit.figure.rfind("_drop");
-  const std::string metric = limit.figure.substr(0, at);
-  if (at == std::string::npos || !figures.contains(metric)) return;
+  const auto metric = internal::dropped_metric(limit.figure);
+  if (!metric || !figures.contains(*metric)) return;
   throw Error(Code::kInvalidInput,
               fmt::format("[check] {}: a limit of {} found, and a float model that scores 0 in {}, from which nothing "
                           "can drop; one that scores more expected; check the labels, the number that each class has, "
                           "the preprocessing, how boxes are read, and with `seqto validate` that its outputs are "
                           "numbers",
-                          limit.asked_by, limit.figure, metric));
+                          limit.asked_by, limit.figure, *metric));
 }
 
 }  // namespace
@@ -82,7 +90,7 @@ Figures figures_of(const Measurement& measurement, const Measurement& baseline) 
     const double lost = drop(measurement, baseline, name);
     std::optional<Interval> interval = paired_difference(*worse, *better, name);
     if (&measurement != &baseline) interval = internal::trusted_interval(measurement, name, lost, interval);
-    add(name + "_drop", lost, interval);
+    add(internal::drop_figure(name), lost, interval);
   }
   if (const auto changed = figures.find("top1_disagreement"); changed != figures.end() && &measurement != &baseline)
     changed->second.interval =

@@ -14,6 +14,10 @@ namespace seqto::internal {
 // Throws Error{kInvalidInput}; `names`: of the figures that there are.
 [[noreturn]] void refuse_limit(const Limit& limit, const std::vector<std::string>& names);
 
+// --- The figure that says by how much a task metric dropped
+std::string drop_figure(const std::string& metric);                    // "top1_drop" of "top1"
+std::optional<std::string> dropped_metric(const std::string& figure);  // "top1"; nothing for other figures
+
 // --- Shares of samples, and other figures of few samples (shares.cc)
 
 // The interval of a figure, of a task metric's drop under the metric's name. Of a share the upper end is at least that

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "data/shapes.h"
+#include "metrics/limits.h"
 #include "metrics/loss/output_values.h"
 #include "metrics/scored_pair.h"
 #include "seqto/error.h"
@@ -196,7 +197,8 @@ TaskParity task_parity(const internal::ScoredPair& scored, const ParityOptions& 
   std::tie(task.reference, task.candidate) = scored.measured(env);
   const Figures figures = figures_of(task.candidate, task.reference);
   for (const auto& [name, _] : task.candidate.metrics)
-    if (const auto found = figures.find(name + "_drop"); found != figures.end()) task.drops[name] = found->second;
+    if (const auto found = figures.find(internal::drop_figure(name)); found != figures.end())
+      task.drops[name] = found->second;
   task.mcnemar = mcnemar(task.candidate, task.reference);
   if (!options.limits.empty()) task.limits = check(figures, with_loss(options.limits, scored.loss()), options.gate);
   return task;

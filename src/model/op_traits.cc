@@ -155,12 +155,14 @@ bool is_concat(const Node& node) { return node.op_type == "Concat"; }
 bool is_constant(const Node& node) { return node.op_type == "Constant"; }
 bool is_conv(const Node& node) { return node.op_type == "Conv"; }
 bool is_conv_integer(const Node& node) { return node.op_type == "ConvInteger"; }
+bool is_conv_transpose(const Node& node) { return node.op_type == "ConvTranspose"; }
 bool is_dequantize(const Node& node) { return node.op_type == "DequantizeLinear"; }
 bool is_dynamic_quantize(const Node& node) { return node.op_type == "DynamicQuantizeLinear"; }
 bool is_flatten(const Node& node) { return node.op_type == "Flatten"; }
 bool is_gather(const Node& node) { return node.op_type == "Gather"; }
 bool is_gemm(const Node& node) { return node.op_type == "Gemm"; }
 bool is_identity(const Node& node) { return node.op_type == "Identity"; }
+bool is_if(const Node& node) { return node.op_type == "If"; }
 bool is_leaky_relu(const Node& node) { return node.op_type == "LeakyRelu"; }
 bool is_matmul(const Node& node) { return node.op_type == "MatMul"; }
 bool is_max_pool(const Node& node) { return node.op_type == "MaxPool"; }
@@ -172,11 +174,14 @@ bool is_relu(const Node& node) { return node.op_type == "Relu"; }
 bool is_reshape(const Node& node) { return node.op_type == "Reshape"; }
 bool is_resize(const Node& node) { return node.op_type == "Resize"; }
 bool is_shape(const Node& node) { return node.op_type == "Shape"; }
+bool is_sigmoid(const Node& node) { return node.op_type == "Sigmoid"; }
 bool is_size(const Node& node) { return node.op_type == "Size"; }
 bool is_slice(const Node& node) { return node.op_type == "Slice"; }
 bool is_softmax(const Node& node) { return node.op_type == "Softmax"; }
+bool is_split(const Node& node) { return node.op_type == "Split"; }
 bool is_tanh(const Node& node) { return node.op_type == "Tanh"; }
 bool is_transpose(const Node& node) { return node.op_type == "Transpose"; }
+bool is_where(const Node& node) { return node.op_type == "Where"; }
 
 bool moves_values(const Node& node) { return has(node, kMovesValues) && !node.inputs.empty() && !node.outputs.empty(); }
 

@@ -68,12 +68,14 @@ bool is_concat(const Node& node);
 bool is_constant(const Node& node);
 bool is_conv(const Node& node);  // no transposed one
 bool is_conv_integer(const Node& node);
+bool is_conv_transpose(const Node& node);
 bool is_dequantize(const Node& node);        // DequantizeLinear
 bool is_dynamic_quantize(const Node& node);  // DynamicQuantizeLinear
 bool is_flatten(const Node& node);
 bool is_gather(const Node& node);
 bool is_gemm(const Node& node);
 bool is_identity(const Node& node);
+bool is_if(const Node& node);
 bool is_leaky_relu(const Node& node);
 bool is_matmul(const Node& node);
 bool is_max_pool(const Node& node);
@@ -85,11 +87,14 @@ bool is_relu(const Node& node);
 bool is_reshape(const Node& node);
 bool is_resize(const Node& node);
 bool is_shape(const Node& node);
+bool is_sigmoid(const Node& node);
 bool is_size(const Node& node);
 bool is_slice(const Node& node);
 bool is_softmax(const Node& node);
+bool is_split(const Node& node);
 bool is_tanh(const Node& node);
 bool is_transpose(const Node& node);
+bool is_where(const Node& node);
 
 // kMovesValues, with an input and an output.
 bool moves_values(const Node& node);

@@ -4,13 +4,14 @@
 
 #include <cmath>
 
+#include "metrics/limits.h"
 #include "seqto/report.h"
 
 namespace seqto::internal {
 namespace {
 
 bool is_share(const std::string& figure) {
-  if (figure.ends_with("_drop")) return is_share(figure.substr(0, figure.size() - 5));
+  if (const auto metric = dropped_metric(figure)) return is_share(*metric);
   return higher_is_better(figure) || figure.ends_with("_ratio") || figure.ends_with("_disagreement");
 }
 

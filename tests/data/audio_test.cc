@@ -1,6 +1,7 @@
 // Sound files as data sets: formats, windows, sample rates, labels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -45,6 +46,27 @@ const Dimension kBatch{-1, "batch"}, kOpen{-1, "length"};
 std::unique_ptr<Dataset> open(const std::filesystem::path& path, const ValueInfo& info,
                               const DatasetOptions& options = {}) {
   return open_dataset(path, std::span(&info, 1), options);
+}
+
+TEST(Audio, AMaskSaysWhatIsSound) {
+  const Folder folder("seqto-masked");
+  const std::string file = folder.write("a.wav", wav(16, ramp(60)));
+  const ValueInfo sound = input({kBatch, kOpen});
+  const ValueInfo mask{.name = "attention_mask", .type = DataType::kInt64, .shape = std::vector{kBatch, kOpen}};
+  std::vector<int64_t> wanted(100);
+  std::fill_n(wanted.begin() + 20, 60, 1);
+  for (const bool first : {false, true}) {
+    const std::vector<ValueInfo> inputs = first ? std::vector{mask, sound} : std::vector{sound, mask};
+    const size_t at = first ? 0 : 1;
+    const Sample cut = open_dataset(file, inputs, {.audio = {.window = 100, .lead = 20}})->read(0);
+    EXPECT_EQ(cut.inputs.at(at).dims(), (std::vector<int64_t>{1, 100}));
+    EXPECT_TRUE(std::ranges::equal(cut.inputs.at(at).values<int64_t>(), wanted));
+    EXPECT_EQ(cut.inputs.at(1 - at).values<float>()[20], ramp(60)[0]);
+    const Sample whole = open_dataset(file, inputs, {})->read(0);
+    EXPECT_TRUE(std::ranges::equal(whole.inputs.at(at).values<int64_t>(), std::vector<int64_t>(60, 1)));
+  }
+  const ValueInfo other{.name = "speaker", .type = DataType::kInt64, .shape = std::vector{kBatch, kOpen}};
+  EXPECT_THROW(open_dataset(file, std::vector{sound, other}, {}), Error);
 }
 
 TEST(Audio, EveryPcmFormatGivesTheSameValues) {

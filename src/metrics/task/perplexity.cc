@@ -63,8 +63,7 @@ class Perplexity : public NamedMetric {
 
   static Surprise surprise(std::span<const float> scores, std::span<const int64_t> tokens) {
     const size_t width = scores.size() / tokens.size();
-    if (width * tokens.size() != scores.size() || width < 2)
-      fail(fmt::format("a first output of {} values for {} tokens", scores.size(), tokens.size()));
+    if (const std::string why = no_token_scores(scores.size(), tokens.size()); !why.empty()) fail(why);
     Surprise result{.tokens = static_cast<double>(tokens.size() - 1)};
     for (size_t i = 1; i < tokens.size(); ++i) {
       if (tokens[i] < 0 || static_cast<size_t>(tokens[i]) >= width)
@@ -76,6 +75,11 @@ class Perplexity : public NamedMetric {
 };
 
 }  // namespace
+
+std::string no_token_scores(size_t values, size_t tokens) {
+  if (values % tokens == 0 && values >= 2 * tokens) return {};
+  return fmt::format("a first output of {} values for {} tokens", values, tokens);
+}
 
 std::shared_ptr<const Metric> make_perplexity() { return std::make_shared<Perplexity>(); }
 

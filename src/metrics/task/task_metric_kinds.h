@@ -48,6 +48,8 @@ std::shared_ptr<const Metric> make_accuracy();
 std::shared_ptr<const Metric> make_mae();
 std::shared_ptr<const Metric> make_rmse();
 std::shared_ptr<const Metric> make_perplexity();
+// Why an output of so many values holds no scores of the next token for each of so many; empty: it does.
+std::string no_token_scores(size_t values, size_t tokens);
 // kNone: the mean where the first output is [1, positions, features], else the whole.
 std::shared_ptr<const Metric> make_topk_overlap(Pooling pooling);
 // `file`: JSON that says what distances are divided by; empty: as its defaults.

@@ -138,7 +138,7 @@ bool ends_in_tanh(const Model& model) {
 // Of classes that do not exclude each other, of which softmax knows nothing.
 bool ends_in_sigmoid(const Model& model) {
   const Node* node = internal::GraphView(model).edges.producer(model.graph.outputs[0].name);
-  return node && node->op_type == "Sigmoid";
+  return node && internal::is_sigmoid(*node);
 }
 
 // Whether the one long axis of the first output is one of positions, as of samples of sound: it is as long as an axis

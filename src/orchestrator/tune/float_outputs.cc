@@ -8,6 +8,7 @@
 
 #include "metrics/loss/output_values.h"
 #include "metrics/node_by_node.h"
+#include "metrics/task/task_metric_kinds.h"
 #include "metrics/zero_scores.h"
 #include "orchestrator/tune/first_front.h"
 #include "seqto/error.h"
@@ -75,10 +76,9 @@ Reading read_task(const Inputs& in, const First& first) {
 // Why a metric that nobody asked for has nothing to score in such answers; empty: it has.
 std::string unfit(const std::string& metric, const Inputs& in, const Reading& reading, const First& first) {
   const std::vector<int64_t>& dims = first.outputs.dims;
-  const size_t values = first.outputs.row(0).size(), tokens = first.sample.tokens.size();
-  if (metric == "perplexity" && (values % tokens != 0 || values < 2 * tokens))
-    return fmt::format("a first output of {} values for {} tokens found; scores of the next token for each expected",
-                       values, tokens);
+  if (metric == "perplexity")
+    if (const std::string why = no_token_scores(first.outputs.row(0).size(), first.sample.tokens.size()); !why.empty())
+      return why + " found; scores of the next token for each expected";
   const auto& shape = in.model.graph.outputs.at(first.outputs.place).shape;
   const bool one_length = shape && shape->size() == 3 && (*shape)[1].value > 0;
   if (metric == "topk_overlap" && reading.pooling == Pooling::kWhole && dims.size() == 3 && !one_length)

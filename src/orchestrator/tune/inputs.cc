@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "metrics/limits.h"
 #include "metrics/task/task_metric_kinds.h"
 #include "model/op_traits.h"
 #include "model/pair.h"
@@ -67,7 +68,9 @@ void take_text_errors(Inputs& in) {
   std::erase_if(asked, reads_texts);
   for (const std::string& text : in.text_errors.asked) {
     const std::string name = name_of_rate(text);
-    const auto limits_it = [&](const Limit& limit) { return limit.figure == name || limit.figure == name + "_drop"; };
+    const auto limits_it = [&](const Limit& limit) {
+      return limit.figure == name || limit.figure == drop_figure(name);
+    };
     in.judged_by_texts |=
         std::ranges::count(in.options.search.objectives, name) > 0 || std::ranges::any_of(in.options.limits, limits_it);
   }

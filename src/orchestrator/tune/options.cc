@@ -74,7 +74,7 @@ void validate_limits(const TuneOptions& o, std::vector<std::string> metrics) {
   std::ranges::copy(task_metric_names(), std::back_inserter(metrics));
   std::ranges::sort(metrics);
   metrics.erase(std::unique(metrics.begin(), metrics.end()), metrics.end());
-  for (const std::string& metric : metrics) names.push_back(metric), names.push_back(metric + "_drop");
+  for (const std::string& metric : metrics) names.push_back(metric), names.push_back(internal::drop_figure(metric));
   for (const Limit& limit : o.limits) {
     if (!std::isfinite(limit.bound))
       usage(fmt::format("a limit of {} on {} found; a finite number expected", limit.bound, limit.figure));

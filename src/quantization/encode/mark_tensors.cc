@@ -136,7 +136,7 @@ class Marker {
     if (n.inputs.size() < 2) return;
     activation(n.inputs[0]);
     if (!excludes_output(n)) activation(n.outputs[0]);
-    bool transpose = n.op_type == "ConvTranspose";
+    bool transpose = is_conv_transpose(n);
     auto axis = channel_axis(n.inputs[1], transpose ? 1 : 0);
     if (axis && transpose && n.inputs.size() == 3 && n.int_attribute("group", 1) > 1) {
       // The bias has a value for every output channel of every group, the weight's axis 1 only for those of one.

@@ -183,13 +183,11 @@ std::optional<Tensor> sliced(const Node& n, const std::vector<const Tensor*>& in
 
 }  // namespace
 
-bool cuts_constant(const Node& n) { return is_slice(n) || n.op_type == "Split"; }
+bool cuts_constant(const Node& n) { return is_slice(n) || is_split(n); }
 
 bool moves_constant(const Node& n) {
-  const std::string& op = n.op_type;
-  return n.domain.empty() && (n.outputs.size() == 1 || (op == "Split" && !n.outputs.empty())) &&
-         (op == "Identity" || op == "Transpose" || op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" ||
-          cuts_constant(n) || is_concat(n));
+  return n.domain.empty() && (n.outputs.size() == 1 || (is_split(n) && !n.outputs.empty())) &&
+         (is_identity(n) || has(n, kMovesValues) || is_split(n) || is_concat(n));
 }
 
 std::vector<Tensor> move_constant(const Node& n, const std::vector<const Tensor*>& in) {

@@ -44,7 +44,7 @@ bool encode_binary(OperatorEncoder& e, const Node& n) {
 
 bool encode_unary(OperatorEncoder& e, const Node& n) {
   if (!e.is_float(n.inputs[0])) return false;
-  if (n.op_type == "Sigmoid" && e.options().nnapi_sigmoid)
+  if (is_sigmoid(n) && e.options().nnapi_sigmoid)
     return encode_elementwise(e, n, {n.inputs[0]}, e.output(n.outputs[0], 1.0f / 256, 0));
   return encode_elementwise(e, n, {n.inputs[0]}, e.output(n.outputs[0]));
 }
@@ -231,7 +231,7 @@ bool encode_qoperator_node(OperatorEncoder& e, const Node& n, const LayerSet& la
   auto rule = rules().find(n.op_type);
   if (rule == rules().end() || n.inputs.empty()) return false;
   bool selected = is_selected(e, n, layers);
-  if (n.op_type == "Where") note_where(e, n, selected);
+  if (is_where(n)) note_where(e, n, selected);
   if (!selected) return false;
   e.note_half(n.inputs[0]);
   return rule->second(e, n);

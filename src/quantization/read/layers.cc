@@ -121,7 +121,7 @@ Plan uniform_plan(const Model& model, const DetailedScheme& detailed, const std:
 // What an optimized file holds in place of plain convolutions, no scheme can be written for.
 void refuse_nchwc(const Model& model) {
   const auto count = std::ranges::count_if(model.graph.nodes, [](const Node& node) {
-    return node.domain == "com.microsoft.nchwc" && node.op_type == "Conv";
+    return node.domain == "com.microsoft.nchwc" && internal::is_conv(node);
   });
   if (count == 0) return;
   throw Error(Code::kInvalidInput,

@@ -32,7 +32,7 @@ PairGraph::PairGraph(const Model& model) : file_(model), opset_(model.opset()) {
     if (!inputs_.contains(i.name)) constants_[i.name] = i.tensor;
   }
   for (const Node& node : graph.nodes) {
-    add(node.op_type == "If" ? taken_branch(node) : node);
+    add(is_if(node) ? taken_branch(node) : node);
     if (const Tensor* value = constant_value(node)) constants_[node.outputs[0]] = *value;
   }
 }

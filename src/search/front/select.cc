@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "metrics/decode_speed.h"
+#include "metrics/limits.h"
 #include "seqto/search.h"
 
 namespace seqto {
@@ -10,7 +11,7 @@ namespace {
 // Of the figure of a limit: "size" of "size_ratio".
 bool bounds(const Limit& limit, const std::string& objective) {
   if (is_cost(objective)) return limit.figure.starts_with(objective + "_");
-  return limit.figure == objective || limit.figure == objective + "_drop";
+  return limit.figure == objective || limit.figure == internal::drop_figure(objective);
 }
 
 // What has no limit: where a limit is met, more of it is not what was asked for. All of them, where each has one.
