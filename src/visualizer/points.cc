@@ -141,8 +141,15 @@ std::string format_doubt(const Latency& latency, const Latency& of_float) {
   const auto& ratio = latency.over_float;
   // Rounds that are too few for an interval rule no ratio out.
   if (ratio && ratio->interval.low <= 0) return fmt::format("{:.2f} x float's in too few rounds", ratio->value);
-  if (ratio)
-    return fmt::format("{:.2f} x float's ({:.2f} to {:.2f})", ratio->value, ratio->interval.low, ratio->interval.high);
+  if (ratio) {
+    std::string text =
+        fmt::format("{:.2f} x float's ({:.2f} to {:.2f})", ratio->value, ratio->interval.low, ratio->interval.high);
+    const bool rules_out_one = ratio->interval.low > 1 || ratio->interval.high < 1;
+    if (rules_out_one && latency.p10_ns > 0 && of_float.p10_ns > 0)  // see speed_of()
+      text += fmt::format(", of the fastest runs {:.2f} x",
+                          static_cast<double>(latency.p10_ns) / static_cast<double>(of_float.p10_ns));
+    return text;
+  }
   return fmt::format("nine runs in ten {}, float's {}", format_durations(latency.p10_ns, latency.p90_ns),
                      format_durations(of_float.p10_ns, of_float.p90_ns));
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "orchestrator/summary_of.h"
@@ -117,6 +118,11 @@ TEST(Recommend, TimesThatAreNotToldApartCostTheSame) {
             std::string::npos);
   const std::string once = summary_table(summary("once", {0, 1000}, {0, 1000}));
   EXPECT_NE(once.find("latency of 1: 1.21 x float's in too few rounds: not told apart"), std::string::npos) << once;
+  const int64_t fastest = std::exchange(trials[2].measurement->latency.p10_ns, trials[0].measurement->latency.p10_ns);
+  const std::string busy = summary_table(summary("busy", {1.04, 1.4}, {0.7, 1.06}));
+  EXPECT_NE(busy.find("1.21 x float's (1.04 to 1.40), of the fastest runs 1.00 x: not told apart"), std::string::npos)
+      << busy;
+  trials[2].measurement->latency.p10_ns = fastest;
   const Summary quiet = summary("quiet", {1.19, 1.23}, {0.84, 0.86});
   EXPECT_EQ(quiet.selected, "lucky");  // the small one is slower than float
   EXPECT_TRUE(answer(quiet).starts_with("Use candidate 2: of the same size, 1.2 x faster,")) << answer(quiet);
