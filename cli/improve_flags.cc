@@ -9,7 +9,7 @@ void add_improve_flags(Command any, ImproveFlags& f) {
   const Command improvers_of = any.under("Improvers"), word = improvers_of.in_detail();
   improvers_of.add_flag_function(
       "--improve,!--no-improve", [&f](int64_t given) { f.improve = given > 0; },
-      "What helps most (default unless types or improvers are named)");
+      "What helps most (default with data, if nothing else is named)");
   std::map<std::string_view, const Improver*> by_flag;  // the order of the help
   for (const Improver& i : improvers())
     if (i.help) by_flag[i.flag] = &i;

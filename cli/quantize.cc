@@ -71,6 +71,7 @@ std::optional<NeedsData> needs_data(const Recipe& recipe, const WordFlags& f) {
       break;
   }
   if (f.verify) return NeedsData{"--verify"};
+  if (!f.data.path.empty() && can_teach(f.data) && !f.improve.quick) return NeedsData{"--data"};  // to check on
   return {};
 }
 
@@ -261,10 +262,11 @@ void take_best_defaults(WordFlags& f, Command word, const Context& context) {
   f.quantize.keeps_float16 = !f.ranges.empty();  // they name the tensors of the model as it came
   std::ranges::copy_if(kTypeFields, std::back_inserter(f.quantize.named_types), is_named);
   f.best = !names_types(f.mode, is_named) && !is_named("compat");
+  f.improve.unasked = improves_on_data(f.mode, !f.best) && !is_named("plan") && !is_named("compat") &&
+                      f.ranges.empty() && !f.data.path.empty() && can_teach(f.data) && !f.improve.names();
   if ((f.mode != "static" || is_named("plan")) && !is_named("compat")) take_fast_forms(f);
   if (f.mode != "static" || !f.best || is_named("plan")) return;
   f.quantize.fast_on = f.device.device;  // where no target is given
-  f.improve.unasked = f.ranges.empty() && !f.data.path.empty() && can_teach(f.data) && !f.improve.names();
   if (f.quantize.parsed().reduce_range)
     context.env.log(LogLevel::kInfo, fmt::format("weights in 7 bits: {} has no VNNI, where 8 bits could overflow",
                                                  f.target.empty() ? "this processor" : f.target));

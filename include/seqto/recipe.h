@@ -65,6 +65,9 @@ inline constexpr std::array kFormFields{"symmetric_weights", "restricted_asymmet
 // Whether a type or a form is named, by `is_named` of a field. In the mode "dynamic" per_channel is none: products have
 // scales for each channel, and convolutions, whose ConvInteger has not, get none of it.
 bool names_types(const std::string& mode, const std::function<bool(const char*)>& is_named);
+// Whether a model of this mode is improved unasked where data are given. The modes "dynamic" and "weights" need none
+// for anything else; in "static" types that are named ask for onnxruntime's codes.
+bool improves_on_data(const std::string& mode, bool types_named);
 // What the caller named; it stays.
 struct NamedOptions {
   bool headroom_16_bits = false, unify_concat = false, float_unlike_concat = false;

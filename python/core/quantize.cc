@@ -82,7 +82,7 @@ void choose_improvers(QuantizeCall& call, const Keywords& k, bool best) {
   QuantizeOptions& options = call.recipe.quantize;
   const bool unasked = best && !call.asked.improve && call.data && !call.data->is_random() && !call.ranges;
   if (!unasked && !call.asked.improve.value_or(false)) return;
-  const Scheme scheme = call.asked.mode == "weights" ? Scheme::kInt8Weights : Scheme::kInt8;
+  const Scheme scheme = call.asked.mode == "weights" ? call.asked.stored() : Scheme::kInt8;
   call.recipe.improvers =
       joined(call.recipe.improvers, unasked ? default_improvers(scheme, options.activation_type)
                                             : recommended_improvers(scheme, options.activation_type));
@@ -134,8 +134,10 @@ QuantizeCall read_call(nb::handle model, nb::handle data, Keywords& k) {
   asked.plan = k.pop_object("plan");
   asked.ranges = k.pop_object("ranges");
   QuantizeOptions& options = call.recipe.quantize;
-  const bool fast = takes_fast(k, asked), best = fast && !names_improvers(k);
   asked.names_types = names_types(k, asked.mode);
+  const bool fast = takes_fast(k, asked);
+  const bool best = asked.plan.is_none() && improves_on_data(asked.mode, asked.names_types) &&
+                    !k.given("compat_onnxruntime") && !names_improvers(k);
   k.set(options);
   k.set(call.recipe.calibrate);
   k.set(call.recipe.improvers);
@@ -255,7 +257,8 @@ void bind_quantize_verb(nb::module_& m) {
       .with("plan", Opaque{"Plan | collections.abc.Mapping[str, str] | str | os.PathLike[str] | None"},
             "schemes of the layers, in place of the mode")
       .with("ranges", Opaque{"Ranges | str | os.PathLike[str] | None"}, "in place of a calibration")
-      .with("improve", std::optional<bool>{}, "what helps most, for some more time; None: where no types are named")
+      .with("improve", std::optional<bool>{},
+            "what helps most, for some more time; None: with data, unless improvers or, in static, types are named")
       .with("weight_bits", int64_t{8}, "of mode weights: 8, 4 or 2")
       .with("target", std::optional<std::string>{},
             "types and layers for another device: a name or a TOML file (docs/reference/targets.md)")

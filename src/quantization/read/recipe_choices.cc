@@ -74,6 +74,10 @@ bool names_types(const std::string& mode, const std::function<bool(const char*)>
   return std::ranges::any_of(kTypeFields, names_type) || std::ranges::any_of(kFormFields, is_named);
 }
 
+bool improves_on_data(const std::string& mode, bool types_named) {
+  return mode == "static" ? !types_named : mode == "dynamic" || mode == "weights";
+}
+
 Scheme scheme_of(const std::string& mode, Scheme stored) {
   if (mode == "static") return Scheme::kInt8;
   if (mode == "dynamic") return Scheme::kInt8Dynamic;
