@@ -120,7 +120,7 @@ def main():
         result = seqto("quantize", EXAMPLE / "model.onnx", "--data", first, "-o", alone, *IMPROVERS)
         assert result.returncode == 0, result.stderr
         assert (whole / "models" / "full.onnx").read_bytes() == alone.read_bytes()
-        result = seqto("quantize", EXAMPLE / "model.onnx", "--data", first, "-o", alone, "--activation-type", "int8")
+        result = seqto("quantize", EXAMPLE / "model.onnx", "--data", first, "-o", alone, "--compat", "onnxruntime")
         assert (whole / "models" / "published.onnx").read_bytes() == alone.read_bytes()
         # It is calibrated by onnxruntime's defaults, whatever the study's ranges are.
         percentile = tune(folder / "percentile", 4, "--no-improve", "--calibration-method", "percentile")

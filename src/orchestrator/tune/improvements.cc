@@ -6,10 +6,13 @@
 #include <limits>
 #include <optional>
 
+#include "model/graph_view.h"
+#include "model/op_traits.h"
 #include "orchestrator/study/notes.h"
 #include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/course.h"
 #include "orchestrator/tune/options.h"
+#include "quantization/improve/coded_layers.h"
 
 namespace seqto::internal {
 namespace {
@@ -17,6 +20,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
+
+// Whether learning the codes of one scheme from all samples takes a twentieth of the limit, at 5 x 10^9 products of
+// second moments a second, as two cores do. A small network learns from all of them whatever the limit.
+bool learns_slowly(const Model& model, double limit) {
+  constexpr double kSpeed = 5e9, kShare = 1.0 / 20;
+  const RoundingOptions options;
+  const GraphView view(model);
+  double products = 0;
+  for (const Node& node : model.graph.nodes) {
+    const Tensor* weight = has(node, kProduct) ? view.constant(node.inputs[1]) : nullptr;
+    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
+    if (!layout || layout->inputs > kWidestUnasked) continue;
+    const auto rows = static_cast<double>(std::min(options.rows_per_weight * layout->inputs, options.max_rows));
+    products += static_cast<double>(layout->groups * layout->inputs * layout->inputs) * rows;
+  }
+  return products > kSpeed * kShare * limit;
+}
 
 SchemeCorrections first_corrections(const TuneOptions& o, const Study& study) {
   if (!notes::kFirstCorrections.is_in(study) || !fs::exists(corrections_file(o.output))) return {};
@@ -80,7 +100,8 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   if (!improvers.corrects() && !asks(detailed.fields, ImproverKind::kEncoding)) return {};
   const Plan plan = without_methods(uniform_plan(w.model, detailed, w.quantize.exclude));
   const Candidate candidate{w.model, ranges, w.quantize, plan};
-  const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o);
+  const bool few =
+      is_weight_only(scheme) && corrects_weights(o) && is_hurried(o) && learns_slowly(w.model, o.max_time_seconds);
   const auto seen = few ? w.samples.first(std::min(w.samples.size(), kHurriedSamples)) : w.samples;
   std::function<bool()> enough;
   if (learns(o, detailed)) enough = time.next();

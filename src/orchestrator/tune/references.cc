@@ -147,13 +147,13 @@ Workbench workbench(const Inputs& in, const FloatModel& base, Study& study, Time
 
 Published published_model(const Inputs& in, const References& r) {
   const Model& model = r.base.as_given();
-  Published result{uniform_plan(model, Scheme::kInt8), r.learned.ranges, calibration_of(in.options), {}};
+  Published result{uniform_plan(model, Scheme::kInt8), r.learned.ranges, calibration_of(in.options)};
   // The study's are of the rewritten model, of fewer types of operators, or found otherwise.
   if (r.base.original || !in.options.quantize.op_types.empty() || !calibrates_by_default(in.options)) {
     result.calibrate = {};
     result.ranges = calibrate(model, {*in.samples.data, in.samples.split.calibration, *in.runner, in.env});
   }
-  result.model = Quantizer(model, result.ranges, {}).quantize(result.plan);
+  result.model = Quantizer(model, result.ranges, result.quantize).quantize(result.plan);
   return result;
 }
 

@@ -23,11 +23,12 @@ struct FloatModel {
   const Model& as_given() const { return original ? *original : model; }
 };
 
-// With onnxruntime's defaults, of the model as it was given.
+// With onnxruntime's defaults, its oddities too, of the model as it was given.
 struct Published {
   Plan plan;
   Ranges ranges;
   CalibrateOptions calibrate;  // that found them
+  QuantizeOptions quantize{.compat_onnxruntime = true};
   Model model;
 };
 

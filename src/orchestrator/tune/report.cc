@@ -115,7 +115,7 @@ Recipe plan_recipe(const Recipe& study, Plan plan, const fs::path& own, const fs
 Recipe published_recipe(const Recipe& study, const Published& published, const fs::path& folder) {
   Recipe recipe = study;
   recipe.plan = published.plan;
-  recipe.quantize = {};
+  recipe.quantize = published.quantize;
   recipe.corrections.clear();
   recipe.rewritten.reset();
   recipe.ranges = {{"", store_ranges(folder, published.ranges)}};
