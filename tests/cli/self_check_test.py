@@ -34,6 +34,25 @@ class SelfCheck(unittest.TestCase):
         self.assertNotIn("differs from float", self.quantize("--quick").stderr)
         self.assertNotIn("check", json.loads(self.quantize("--quick", "--json").stdout))
 
+    def test_data_improve_what_needs_none(self):
+        def content(*flags):
+            done = self.quantize(*flags)
+            return (self.dir / "q.onnx").read_bytes(), done.stderr
+
+        for mode in (["dynamic"], ["weights"], ["weights", "--weight-bits", 4, "--weight-block-size", 16]):
+            improved, said = content("--mode", *mode)
+            self.assertRegex(said, r"differs from float on \d+ % of 16 held-back samples")
+            plain, said = content("--mode", *mode, "--no-improve")
+            self.assertRegex(said, r"differs from float on \d+ % of 16 ")
+            quick, said = content("--mode", *mode, "--quick")
+            self.assertNotIn("differs from float", said)
+            self.assertEqual(plain, quick)
+            self.assertNotEqual(plain, improved)
+            self.assertNotEqual(plain, content("--mode", *mode, "--rounding", "learned")[0])
+            done = models.seqto("quantize", models.DIGITS, "--mode", *mode, "--data", self.dir / "none.npz", "-o", self.dir / "x.onnx")
+            self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(content("--mode", "float16")[1], r"differs from float on 0 % of 16 calibration samples")
+
     def test_of_whole_numbers_the_share_that_changes(self):
         model = onnx.load(models.DIGITS)
         scores = model.graph.output[0].name

@@ -181,6 +181,10 @@ class Verbs(Folder):
         loss = lambda q: seqto.validate(MODEL, q.model, X, limits={"kl": 1}).to_dict()["limits"][0]["found"]
         self.assertLess(loss(better), loss(plain))
         self.assertNotEqual(plain.encoding, better.encoding)
+        for bits in (4, 8):
+            stored = [seqto.quantize(MODEL, data, mode="weights", weight_bits=bits) for data in (None, X)]
+            self.assertLess(loss(stored[1]), loss(stored[0]))
+            self.assertEqual(seqto.quantize(MODEL, X, mode="weights", weight_bits=bits, improve=False).model, stored[0].model)
 
     def test_verify(self):
         made = seqto.quantize(MODEL, X, verify=True, **TYPES)
