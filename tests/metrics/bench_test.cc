@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
+#include <string>
+
+#include "seqto/model.h"
 
 namespace seqto {
 namespace {
@@ -82,6 +86,58 @@ TEST(CompareTimes, IntervalsHoldWhatIsTrue) {
   EXPECT_LE(told_apart, 5);
   EXPECT_EQ(slower, kTries);
   EXPECT_GE(held, 35);
+}
+
+// A file with one quantized Mul, and what the runtime made of it: operators with the times that its profile gives them.
+class Reasons : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    save_model(parse_model_text(R"(<ir_version: 8, opset_import: ["" : 17]> g (float[1,4] x) => (float[1,4] y)
+                   <float s = {0.1}, uint8 z = {128}> {
+                   a = QuantizeLinear(x, s, z)
+                   b = DequantizeLinear(a, s, z)
+                   c = Mul(b, b)
+                   d = QuantizeLinear(c, s, z)
+                   y = DequantizeLinear(d, s, z)
+                   })"),
+               path_);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  static BenchedModel ran(std::string form, int64_t p50_ns, std::vector<std::pair<std::string, int64_t>> operators) {
+    BenchedModel m{.path = path_, .size_bytes = 100, .form = std::move(form), .p50_ns = p50_ns};
+    for (auto& [op, ns] : operators) m.nodes.push_back({"", op, "CPUExecutionProvider", ns});
+    return m;
+  }
+  static std::string why(const BenchedModel& first, BenchedModel other) {
+    other.size_bytes = 50;
+    std::string text;
+    for (const std::string& reason : reasons(first, other, {.speed = Speed::kSlower})) text += reason + "\n";
+    return text;
+  }
+
+  inline static const std::string path_ = ::testing::TempDir() + "reasons.onnx";
+};
+
+TEST_F(Reasons, WhatTheRuntimeMadeOfOtherOperatorsIsNoQuantizedLayer) {
+  // Two Mul are HardSwish's in both graphs.
+  const auto original = ran("float", 200'000, {{"Mul", 10}, {"Mul", 10}, {"Mul", 10}, {"Conv", 70}});
+  const std::string claim = "no int8 kernel: 1 of 1 Mul";
+  EXPECT_EQ(
+      why(original, ran("int8", 300'000, {{"QLinearMul", 10}, {"Mul", 10}, {"Mul", 10}, {"Conv", 70}})).find(claim),
+      std::string::npos);
+  EXPECT_EQ(why(original, ran("int8", 300'000, {{"Mul", 10}, {"Mul", 10}, {"Conv", 70}})).find(claim),
+            std::string::npos);
+  EXPECT_NE(why(original, ran("int8", 300'000, {{"Mul", 10}, {"Mul", 10}, {"Mul", 10}, {"Conv", 70}})).find(claim),
+            std::string::npos);
+}
+
+TEST_F(Reasons, TimesOfOperatorsArePartsOfARunsTime) {
+  // The profile takes twice and three times as long as a run.
+  const std::string text = why(ran("float", 200'000, {{"Conv", 300'000}, {"Relu", 100'000}}),
+                               ran("int8", 300'000, {{"QLinearConv", 600'000}, {"QuantizeLinear", 300'000}}));
+  EXPECT_NE(text.find("(1 QLinearConv) take about 200 µs, the float ones that they replace 150 µs"), std::string::npos)
+      << text;
 }
 
 }  // namespace
