@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "seqto/report.h"
 #include "seqto/task.h"
 #include "visualizer/format.h"
@@ -27,15 +28,33 @@ bool is_noisy(const SummaryPoint& point) {
   return m && static_cast<double>(m->latency.p90_ns) > kNoisy * static_cast<double>(m->latency.p10_ns);
 }
 
+// Task metrics that the user named and the study measured; top1 has a column wherever there are labels.
+std::vector<std::string> asked_metrics(const Summary& summary) {
+  const Measurement* before = measured(summary.baseline);
+  const auto options = internal::parse_json_if_any(summary.header.options_json);
+  std::vector<std::string> names;
+  if (!before || !options.is_object() || !options.contains("metrics")) return names;
+  for (const auto& metric : options["metrics"]) {
+    const std::string command = metric.value("command", "");  // NAME:max:COMMAND
+    const std::string name = metric.value("name", command.substr(0, command.find(':')));
+    if (name != "top1" && before->metrics.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
 // What a table of these points has columns for.
 struct Columns {
   std::string loss;
+  std::vector<std::string> asked;
   bool classes = true, kept = false, labels = false, intervals = false, spreads = false, decode = false;
+  bool shares = false;  // of squared error, which the tolerance is held against and the loss does not tell
 
   Columns(const Summary& summary, const std::vector<ShownPoint>& rows)
       : loss(internal::loss_name(summary)),
+        asked(asked_metrics(summary)),
         kept(internal::tells_kept(summary)),
-        decode(internal::times_decoding(summary)) {
+        decode(internal::times_decoding(summary)),
+        shares(summary.judged_by == "nmse" && loss != "nmse" && !task_of_study(summary.task).embeds) {
     for (const ShownPoint& row : rows) {
       const Measurement* m = measured(*row.point);
       if (m && !internal::has_classes(*m, loss)) classes = false;
@@ -51,8 +70,10 @@ struct Columns {
     if (kept) table.push_back({"kept", kFigure, 4});
     table.push_back({internal::loss_label(loss), kFigure, 7});
     if (intervals) table.push_back({"95 %", kFigure, 1});
+    if (shares) table.push_back({"nmse", kFigure, 8});
     if (classes) table.push_back({"changed", kFigure, 5});
     if (labels) table.push_back({"top1", kFigure, 3});
+    for (const std::string& name : asked) table.push_back({name, kFigure, 4});
     table.push_back({"latency", kFigure, 6});
     if (spreads) table.push_back({"p10-p90", kFigure, 2});
     if (decode) table.push_back({"decode", kFigure, 6});
@@ -79,10 +100,15 @@ TableRow cells(const Summary& summary, const ShownPoint& row, const Columns& col
   cells.push_back(internal::format_figure(internal::loss_of(point, columns.loss)));
   const auto ends = internal::loss_interval(point, columns.loss);
   if (columns.intervals) cells.push_back(ends ? internal::format_interval(*ends) : "-");
+  if (columns.shares) cells.push_back(internal::format_percent(m->losses.nmse));
   if (columns.classes) cells.push_back(internal::format_percent(m->losses.top1_disagreement));
   if (columns.labels) {
     const auto top1 = m->metrics.find("top1");
     cells.push_back(top1 == m->metrics.end() ? "-" : internal::format_percent(top1->second));
+  }
+  for (const std::string& name : columns.asked) {
+    const auto metric = m->metrics.find(name);
+    cells.push_back(metric == m->metrics.end() ? "-" : internal::format_figure(metric->second));
   }
   const Latency& t = m->latency;
   cells.push_back(t.median_ns > 0 ? format_duration(t.median_ns) : "-");
@@ -121,7 +147,7 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   std::vector<std::string> marks{"> use this one"}, words;
   if (!summary.top.empty()) marks.emplace_back("* nearest to the ideal");
   if (std::ranges::any_of(points, [](const ShownPoint& row) { return row.folded > 0; }))
-    marks.emplace_back("~ larger ones are no better");
+    marks.emplace_back("~ some larger ones are no better");
   const std::string& full = summary.fully_quantized.name;
   if (full == "ort-int8") {
     const bool both = std::ranges::any_of(points, [](const ShownPoint& row) { return row.point->name == "int8"; });
@@ -130,6 +156,7 @@ std::string legend(const Summary& summary, const TextStyle& style) {
   }
   if (columns.kept) words.push_back(fmt::format("kept: bytes saved, of {}'s", full));
   words.push_back(fmt::format("{}: against float, 0 is equal", internal::loss_label(columns.loss)));
+  if (columns.shares) words.emplace_back("nmse: squared error, of the outputs' variance");
   if (columns.classes) words.push_back(fmt::format("changed: {} unlike float's", task_of_study(summary.task).answers));
   const auto a_run = columns.decode ? std::string(task_of_study(summary.task).a_run) : "";
   const char* elsewhere =

@@ -178,6 +178,7 @@ TEST(SummaryTable, AtMostTwelveRows) {
   EXPECT_EQ(table.at(7).substr(0, 4), ">   ");
   EXPECT_EQ(table.at(10).substr(0, 4), " *  ");
   EXPECT_EQ(table.at(13), "    21 more in report.html");
+  EXPECT_NE(table.at(14).find("  ~ some larger ones are no better"), std::string::npos) << "21 and others are shown";
 }
 
 TEST(SummaryTable, WhatIsFasterIsNotFolded) {
@@ -247,6 +248,26 @@ TEST(SummaryTable, MapsAndValuesHaveNoFirstClassUnlessLabelsSaySo) {
   for (SummaryPoint* point : {&summary.baseline, &summary.fully_quantized}) point->trial.measurement->metrics.clear();
   EXPECT_EQ(summary_table(summary).find("changed"), std::string::npos);
   EXPECT_NE(summary_table(summary).find("nmse"), std::string::npos);
+}
+
+// The tolerance is held against nmse, and the search of a regression goes by mse.
+TEST(SummaryTable, ShowsTheFigureThatDecidesAndTheMetricsThatWereAskedFor) {
+  auto summary = small_summary();
+  summary.header.options_json =
+      R"({"metrics":[{"name":"mae"},{"command":"own:max:x"},{"name":"top1"},{"name":"wer"}]})";
+  summary.objectives = {"mse", "size"};
+  summary.judged_by = "nmse";
+  summary.fully_quantized.trial.measurement->losses.nmse = 0.034;
+  for (SummaryPoint* point : {&summary.baseline, &summary.fully_quantized, &summary.front[0]})
+    point->trial.measurement->metrics = {{"mae", 45.87}, {"own", 2}, {"rmse", 7}};
+  summary.front.resize(1);
+  summary.front[0].trial.measurement->losses.nmse = 0.034;
+  const std::string table = summary_table(summary);
+  EXPECT_NE(table.find(" mse   nmse   mae  own  latency\n"), std::string::npos) << table;
+  EXPECT_NE(table.find(" 0.924  3.4 %  45.9    2  3.31 ms\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("nmse: squared error, of the outputs' variance"), std::string::npos);
+  summary.objectives = {"nmse", "size"};
+  EXPECT_EQ(summary_table(summary).find("3.4 %"), std::string::npos) << "told by the loss";
 }
 
 TEST(SummaryTable, TheSelectedPointHasAColour) {
