@@ -86,10 +86,8 @@ void learn(Improving& i) {
     };
     const auto after = difference(learned), before = after ? difference(i.found.corrections) : after;
     if (after > before) {
-      i.on.env.log(
-          LogLevel::kWarning,
-          fmt::format("learned roundings change the answers by {:.2g} of them, the nearest by {:.2g}: left out", *after,
-                      *before));
+      i.on.env.log(LogLevel::kInfo,
+                   "codes that were learned for the weights came out worse than the nearest ones, which are kept");
       return;
     }
   }
