@@ -217,7 +217,10 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
     print_json(j);
   } else {
     if (f.explain) print_layers(layers);
-    fmt::print("wrote {}: {} instead of {}\n", f.output, format_bytes(after), format_bytes(before));
+    fmt::print("wrote {}: {} instead of {}{}\n", f.output, format_bytes(after), format_bytes(before),
+               made.export_note_bytes > 0
+                   ? fmt::format(", of which {} were notes of its exporter", format_bytes(made.export_note_bytes))
+                   : "");
     if (ran_as_written && !ran_as_written->fault)
       fmt::print("verified on {} samples: the runtime's optimizations leave what it computes\n",
                  ran_as_written->samples);

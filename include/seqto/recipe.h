@@ -140,10 +140,12 @@ bool rewrites(const Recipe& recipe);
 
 struct Quantized {
   Model model;
-  Model given;                                 // the float model as it came
-  Model float_model;                           // rewritten
-  QuantizeOptions options;                     // with the layers that smoothing added among `exclude`
-  bool found_anew = false;                     // ranges and corrections come from the data, not from the recipe's files
+  Model given;              // the float model as it came
+  Model float_model;        // rewritten
+  QuantizeOptions options;  // with the layers that smoothing added among `exclude`
+  bool found_anew = false;  // ranges and corrections come from the data, not from the recipe's files
+  // Of `given`: what its exporter noted of nodes and tensors, and `model` has not; 0: next to nothing.
+  int64_t export_note_bytes = 0;
   bool refused = false;                        // by the device that was asked; a note says why
   std::vector<std::string> deviations, notes;  // as Quantizer tells them
   std::map<LayerId, std::vector<std::string>> layer_deviations;

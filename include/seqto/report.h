@@ -121,6 +121,8 @@ struct Summary : DeviceFront {  // of the first device, which the search follows
   // The flag that left samples out of those that candidates are judged on: "--max-time" or "--evaluation-samples";
   // empty: all that the data have were taken.
   std::string fewer_samples_by;
+  int64_t items_in_sample = 1;  // of the data: more where the model's batch is fixed
+  std::string size_note;      // of `notes`: what of float's size no candidate has, whatever its scheme; empty: nothing
   std::string selected_file;  // the selected model by a name that stays: models/selected.onnx; empty: not written
   int64_t evaluations = 0;
   double wall_seconds = 0;

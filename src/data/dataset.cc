@@ -102,6 +102,7 @@ class Batches : public Dataset {
                               data_->size(), batch_));
   }
 
+  int64_t batch() const { return batch_; }
   int64_t size() const override { return data_->size() / batch_; }
   bool has_labels() const override { return false; }
   bool is_random() const override { return data_->is_random(); }
@@ -147,6 +148,11 @@ bool holds_images(const fs::path& data) {
 }  // namespace
 
 namespace internal {
+
+int64_t items_in_sample(const Dataset& data) {
+  const auto* batches = dynamic_cast<const Batches*>(&data);
+  return batches ? batches->batch() : 1;
+}
 
 fs::path file_beside(const fs::path& model, const char* name) {
   const fs::path folder = fs::absolute(model).parent_path();

@@ -47,6 +47,9 @@ std::vector<ValueInfo> inputs_from_data(std::span<const ValueInfo> inputs, const
 std::unique_ptr<Dataset> fill_inputs(std::unique_ptr<Dataset> data, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options);
 
+// That open_dataset() makes one sample of, for a fixed batch of the model.
+int64_t items_in_sample(const Dataset& data);
+
 // What exporters put beside a model: how its inputs are made, what it is for, how it writes.
 inline constexpr const char* kFilesBeside[] = {
     "config.json",    "generation_config.json", "1_Pooling/config.json",  "preprocessor_config.json",

@@ -131,4 +131,10 @@ Model without_export_notes(Model model) {
   return model;
 }
 
+int64_t export_note_bytes(const Model& model) {
+  constexpr double kMuch = 0.05;
+  const int64_t all = serialized_size(model), bytes = all - serialized_size(without_export_notes(model));
+  return static_cast<double>(bytes) < kMuch * static_cast<double>(all) ? 0 : bytes;
+}
+
 }  // namespace seqto::internal

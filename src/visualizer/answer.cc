@@ -75,16 +75,18 @@ std::string too_few_samples(const Summary& summary, const SummaryPoint& point) {
   const auto changed = internal::judged_interval(point, summary.judged_by);
   if (!changed || changed->low > summary.tolerance) return "";  // more samples would not make it better
   const std::string& by = summary.fewer_samples_by;
+  const int64_t batch = summary.items_in_sample, in_all = batch * samples_in_all(summary.header, needed);
   const bool are_alike = independent < samples;
   const std::string alike =
       are_alike ? fmt::format(", alike within {} files or parts of files,", independent) : std::string();
-  const std::string more = are_alike    ? "samples of more files"
-                           : by.empty() ? fmt::format("{} samples or more", samples_in_all(summary.header, needed))
+  const std::string more = are_alike            ? "samples of more files"
+                           : by.empty()         ? fmt::format("{} samples or more", in_all)
                            : by == "--max-time" ? "more --max-time, or none"
                                                 : fmt::format("{} {} or more", by, needed);
   const double possible = std::ceil(1000 * changed->high) / 1000;
-  return fmt::format(" {} samples{} cannot show {}: give {}, with another --output{}.", samples, alike,
-                     tolerance(summary), more,
+  const std::string judged =
+      batch > 1 ? fmt::format("{} batches of {} samples", samples, batch) : fmt::format("{} samples", samples);
+  return fmt::format(" {}{} cannot show {}: give {}, with another --output{}.", judged, alike, tolerance(summary), more,
                      possible > kMostTolerance ? "" : fmt::format(", or --tolerance {:.2g}%", 100 * possible));
 }
 

@@ -228,6 +228,7 @@ std::string summary_table(const Summary& summary, const TextStyle& style) {
   if (internal::has_random_data(summary))
     text += internal::wrapped("random inputs: sizes and latencies mean something, losses do not", style.columns);
   if (!summary.selected.empty()) text += legend(summary, style);
+  if (!summary.size_note.empty()) text += internal::wrapped(summary.size_note, style.columns);
   return text + worst_output(summary, style) + latency_doubt(summary, style);
 }
 

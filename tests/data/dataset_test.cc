@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "data/datasets.h"
 #include "data/pictures.h"
 #include "data/preprocess.h"
 #include "data/select.h"
@@ -318,6 +319,8 @@ TEST_F(ArrayDatasetTest, FillsAFixedBatch) {
   const auto data = open_dataset(path, inputs);
   ASSERT_EQ(data->size(), 2);
   EXPECT_FALSE(data->has_labels());
+  EXPECT_EQ(items_in_sample(*data), 2);
+  EXPECT_EQ(items_in_sample(*open(path, input({-1, 2, 2}, DataType::kFloat, "x"))), 1);
   const Sample second = data->read(1);
   EXPECT_EQ(second.name, "2 to 3");
   EXPECT_EQ(second.label, -1);

@@ -221,6 +221,21 @@ class OutputsTest(unittest.TestCase):
         done = models.seqto("-v", "tune", model, "--data", self.data, "--max-evaluations", 2, "-o", self.folder / "told")
         self.assertIn("task: raw (the model's output is a map or a sequence, not one set of classes; --task segment where", done.stderr)
 
+    def test_values_that_are_whole_numbers_are_no_classes(self):
+        model = models.save(self.folder / "value.onnx", [
+            models.node("Flatten", ["x"], ["f"]), models.node("MatMul", ["f", "w"], ["y"])], [("x", ["n", 3, 8, 8])], [("y", ["n", 1])],
+                            [("w", models.weight(192, 1))])
+        x = np.load(self.data)["x"]
+        for distinct in (SAMPLES, 3):
+            values = np.arange(SAMPLES, dtype=np.int64) % distinct
+            np.savez(self.data, x=x, y=values)
+            done = models.seqto("-v", "tune", model, "--data", self.data, "--metric", "mae", "--max-evaluations", 2, "-o",
+                                self.folder / str(distinct))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("; 3 classes" in done.stderr, distinct == 3, done.stderr)
+            self.assertNotIn("90 classes", done.stderr)
+            self.assertRegex(done.stdout, r"mse .*nmse .*mae +latency")
+
     def test_a_detector_without_boxes_is_told_of(self):
         model = segmenter(self.folder / "segmenter.onnx")
         for words in (["tune", model, "--max-evaluations", 2, "-o", self.folder / "boxes"],

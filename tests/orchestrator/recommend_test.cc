@@ -152,6 +152,10 @@ TEST(Recommend, FewSamplesCannotShowThatNothingChanges) {
             "No candidate is surely within 1.0 % of float; the nearest is candidate 2: 2.5 x smaller, 0.0 % of the "
             "answers change (0.0 to 6.0 %). 60 samples cannot show 1.0 %: give 368 samples or more, with another "
             "--output, or --tolerance 6%.");
+  const std::string batches =
+      answer(summary_of("batches", with_samples(60), {.objectives = {"kl", "size"}, .items_in_sample = 4}));
+  EXPECT_NE(batches.find(" 60 batches of 4 samples cannot show 1.0 %: give 1472 samples or more,"), std::string::npos)
+      << batches;
   std::vector<Trial> windows = with_samples(472);  // of 59 recordings
   for (Trial& t : windows)
     for (int64_t i = 0; i < 472; ++i) t.measurement->blocks.push_back(i / 8);

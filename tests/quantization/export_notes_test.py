@@ -62,6 +62,20 @@ class ExportNotesTest(unittest.TestCase):
                 self.assertEqual(found.count(key.encode()), 0, (flags, key))
             self.assertGreaterEqual(found.count(FOR_THE_RUNTIME.encode()), 3, flags)
 
+    def test_their_bytes_are_told_beside_what_is_saved(self):
+        given = onnx.load(self.dir / "m.onnx")
+        told = models.seqto("quantize", self.dir / "m.onnx", "--mode", "weights", "-o", self.dir / "q.onnx").stdout
+        self.assertRegex(told, "wrote .* instead of .* kB, of which .* B were notes of its exporter")
+        for proto in (*given.graph.node, *given.graph.value_info, given.graph):
+            del proto.metadata_props[:]
+        onnx.save(given, self.dir / "m.onnx")
+        graphs = [a.g for node in given.graph.node for a in node.attribute if a.HasField("g")]
+        for graph in graphs:
+            del graph.node[0].metadata_props[:]
+        onnx.save(given, self.dir / "m.onnx")
+        told = models.seqto("quantize", self.dir / "m.onnx", "--mode", "weights", "-o", self.dir / "q.onnx").stdout
+        self.assertNotIn("notes", told)
+
     def test_onnxruntimes_files_have_them(self):
         self.assertGreaterEqual(self.quantized("--mode", "dynamic", "--compat", "onnxruntime").count(NOTES[0].encode()), 3)
 

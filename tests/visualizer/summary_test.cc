@@ -270,6 +270,12 @@ TEST(SummaryTable, ShowsTheFigureThatDecidesAndTheMetricsThatWereAskedFor) {
   EXPECT_EQ(summary_table(summary).find("3.4 %"), std::string::npos) << "told by the loss";
 }
 
+TEST(SummaryTable, SaysWhatOfFloatsSizeNoSchemeSaved) {
+  auto summary = small_summary();
+  summary.size_note = "2.00 MB of the 14.00 MB are notes";
+  EXPECT_NE(summary_table(summary).find("\n2.00 MB of the 14.00 MB are notes\n"), std::string::npos);
+}
+
 TEST(SummaryTable, TheSelectedPointHasAColour) {
   const auto table = lines(summary_table(small_summary(), {100, true}));
   EXPECT_EQ(std::ranges::count_if(table, [](const auto& line) { return line.find('\033') != std::string::npos; }), 1);

@@ -119,12 +119,16 @@ static void to_json(json& j, const Ending& e) {
        {"device_latencies", e.latencies}, {"notes", e.notes}};
   if (!e.decode_latencies.empty()) j["device_decode_latencies"] = e.decode_latencies;
   if (!e.task.empty()) j["task"] = e.task;
+  if (!e.size_note.empty()) j["size_note"] = e.size_note;
+  if (e.items_in_sample > 1) j["items_in_sample"] = e.items_in_sample;
 }
 static void from_json(const json& j, Ending& e) {
   e = {.objectives = j.at("objectives"), .wall_seconds = j.at("wall_seconds"), .notes = j.at("notes")};
   e.limits = j.value("limits", e.limits);
   e.tolerance = j.value("tolerance", e.tolerance);
   e.task = j.value("task", "");
+  e.size_note = j.value("size_note", "");
+  e.items_in_sample = j.value("items_in_sample", e.items_in_sample);
   if (j.contains("device_latencies")) j.at("device_latencies").get_to(e.latencies);
   if (j.contains("device_decode_latencies")) j.at("device_decode_latencies").get_to(e.decode_latencies);
 }

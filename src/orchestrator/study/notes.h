@@ -62,6 +62,8 @@ struct Ending {
   std::vector<Limit> limits;
   double tolerance = 0.01;  // TuneOptions
   std::string task;         // the name of a Task; empty: of a study that knew of none
+  std::string size_note;    // Summary's, as the next
+  int64_t items_in_sample = 1;
 };
 
 namespace notes {

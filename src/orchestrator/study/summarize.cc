@@ -340,6 +340,8 @@ Summary summarize(const Study& study, const std::filesystem::path& dir, const En
   s.what_if = notes::kWhatIf.in(study);
   s.changed_tokens = notes::kChangedTokens.in(study);
   s.fewer_samples_by = fewer_samples_by(study);
+  s.size_note = ending.size_note;
+  s.items_in_sample = ending.items_in_sample;
   // That of a first front stays where a run was killed.
   const StudyFolder folder{dir};
   if (std::filesystem::exists(folder.selected()) && std::filesystem::exists(folder.model(s.selected)))

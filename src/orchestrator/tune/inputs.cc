@@ -92,14 +92,13 @@ void open_cached_decoders(Inputs& in) {
     in.cached_decoders.push_back(open_cached(file, in.model, *pair, o.quantize));
 }
 
-constexpr double kMuch = 0.05;  // of the file
-
 // Candidates are smaller by these, whatever their schemes save.
 void note_export_notes(Inputs& in) {
-  const int64_t bytes = serialized_size(in.model) - serialized_size(without_export_notes(in.model));
-  if (static_cast<double>(bytes) < kMuch * static_cast<double>(in.model_bytes)) return;
-  in.notes.push_back(fmt::format("{} of the {} of the model are notes of its exporter, which candidates do not have",
-                                 format_bytes(bytes), format_bytes(in.model_bytes)));
+  const int64_t bytes = export_note_bytes(in.model);
+  if (bytes == 0) return;
+  in.size_note = fmt::format("{} of the {} of the model are notes of its exporter, which candidates do not have",
+                             format_bytes(bytes), format_bytes(in.model_bytes));
+  in.notes.push_back(in.size_note);
 }
 
 void open_model(Inputs& in) {

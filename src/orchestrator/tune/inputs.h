@@ -42,6 +42,7 @@ struct Inputs {
   std::vector<CachedDecoder> cached_decoders{};  // of the same
   std::optional<Target> target{};
   std::vector<std::string> notes{};  // for the report
+  std::string size_note{};           // the one of them that Summary::size_note is
 };
 
 // Of a model that others are compared with: why it is no file for the target. Empty: it is one, or there is no target.

@@ -96,7 +96,12 @@ OpenStudy open_study(const Inputs& in) {
   if (!begun_study(o)) remove_study(o.output);
   const StudyHeader header = header_of(in);
   OpenStudy open{Study::open(study_file(in), header),
-                 {.objectives = o.search.objectives, .notes = in.notes, .limits = o.limits, .tolerance = o.tolerance}};
+                 {.objectives = o.search.objectives,
+                  .notes = in.notes,
+                  .limits = o.limits,
+                  .tolerance = o.tolerance,
+                  .size_note = in.size_note,
+                  .items_in_sample = in.samples.items_in_sample}};
   if (!o.config.empty()) write_file_atomic(o.output / kConfigFile, o.config);
   if (const size_t trials = open.study.trials().size(); trials > 0)
     in.env.log(LogLevel::kInfo, fmt::format("going on after {} trials", trials));

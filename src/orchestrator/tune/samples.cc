@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/hash.h"
+#include "data/datasets.h"
 #include "orchestrator/tune/options.h"
 #include "seqto/error.h"
 
@@ -101,9 +102,17 @@ std::shared_ptr<const Dataset> data_of(const TuneOptions& o, const OpenData& ope
   return open(o.data, o.dataset);
 }
 
+// Whole numbers that are next to all different are values, not classes.
+void tell_of(const Dataset& data, Samples& s) {
+  constexpr int64_t kFewestOfOne = 4;  // on average
+  s.kinds = count_kinds(data);
+  if (s.kinds * kFewestOfOne > data.size()) s.kinds = 0;
+  s.items_in_sample = items_in_sample(data);
+}
+
 Samples from_one(const TuneOptions& o, const OpenData& open) {
   Samples s{data_of(o, open), {}, {}, 0};
-  s.kinds = count_kinds(*s.data);
+  tell_of(*s.data, s);
   s.split = divided(o, *s.data, 0);
   return s;
 }
@@ -128,7 +137,7 @@ Samples from_several(const TuneOptions& o, const OpenData& open) {
     joined->add(std::move(own));
   }
   auto data = data_of(o, open);
-  s.kinds = count_kinds(*data);
+  tell_of(*data, s);
   if (o.calibration_data.empty()) {
     s.split = divided(o, *data, joined->size());
   } else {

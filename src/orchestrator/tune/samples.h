@@ -15,6 +15,7 @@ struct Samples {
   Split split;
   std::vector<int64_t> ranking;  // for the error analysis
   int64_t kinds = 0;             // classes that are known (Dataset::kind)
+  int64_t items_in_sample = 1;   // of the data: items_in_sample()
   // Where the data begin that the calibration samples are of.
   int64_t calibration_begin = 0;
 };

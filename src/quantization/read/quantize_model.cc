@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "model/unneeded.h"
 #include "quantization/encode/encoding.h"
 #include "quantization/encode/forms.h"
 #include "quantization/plan/refused_layers.h"
@@ -141,6 +142,7 @@ Quantized quantize_model(const Model& model, const std::string& sha256, const Re
   if (refusal) refused = internal::find_refused(made.float_model, without, refusal, made.options.exclude);
   made.options.exclude.insert(made.options.exclude.end(), refused.layers.begin(), refused.layers.end());
   made.model = refusal ? std::move(refused.model) : without({});
+  if (!made.options.compat_onnxruntime) made.export_note_bytes = internal::export_note_bytes(model);
   made.deviations = quantizer.deviations();
   made.notes = quantizer.notes();
   if (!refused.said.empty()) made.notes.push_back(refused.said);
