@@ -66,12 +66,10 @@ class ExportNotesTest(unittest.TestCase):
         given = onnx.load(self.dir / "m.onnx")
         told = models.seqto("quantize", self.dir / "m.onnx", "--mode", "weights", "-o", self.dir / "q.onnx").stdout
         self.assertRegex(told, "wrote .* instead of .* kB, of which .* B were notes of its exporter")
-        for proto in (*given.graph.node, *given.graph.value_info, given.graph):
-            del proto.metadata_props[:]
-        onnx.save(given, self.dir / "m.onnx")
-        graphs = [a.g for node in given.graph.node for a in node.attribute if a.HasField("g")]
-        for graph in graphs:
-            del graph.node[0].metadata_props[:]
+        branches = [a.g for node in given.graph.node for a in node.attribute if a.HasField("g")]
+        for graph in (given.graph, *branches):
+            for proto in (*graph.node, *graph.value_info, graph):
+                del proto.metadata_props[:]
         onnx.save(given, self.dir / "m.onnx")
         told = models.seqto("quantize", self.dir / "m.onnx", "--mode", "weights", "-o", self.dir / "q.onnx").stdout
         self.assertNotIn("notes", told)
