@@ -37,13 +37,14 @@ def recurrent(path):
     return models.save(path, nodes, inputs, [("y", ["batch", 5]), ("next", ["batch", STATE])], weights)
 
 
-def gated(path, layers=3, width=24):
-    """x, 20 positions, through layers of GRU to scores of each position."""
+def gated(path, layers=3, width=24, kind="GRU"):
+    """x, 20 positions, through layers of GRU or LSTM to scores of each position."""
+    gates = {"GRU": 3, "LSTM": 4}[kind]
     nodes, weights, name = [models.node("Transpose", ["x"], ["t"], perm=[1, 0, 2])], [("axis", np.array([1]))], "t"
     for i in range(layers):
-        nodes += [models.node("GRU", [name, f"w{i}", f"r{i}"], [f"h{i}"], hidden_size=width),
+        nodes += [models.node(kind, [name, f"w{i}", f"r{i}"], [f"h{i}"], hidden_size=width),
                   models.node("Squeeze", [f"h{i}", "axis"], [f"s{i}"])]
-        weights += [(f"{kind}{i}", models.weight(1, 3 * width, width, seed=i) * np.float32(0.2)) for kind in "wr"]
+        weights += [(f"{name}{i}", models.weight(1, gates * width, width, seed=i) * np.float32(0.2)) for name in "wr"]
         name = f"s{i}"
     nodes += [models.node("Transpose", [name], ["b"], perm=[1, 0, 2]), models.node("MatMul", ["b", "v"], ["y"])]
     return models.save(path, nodes, [("x", [1, 20, width])], [("y", [1, 20, 7])], [*weights, ("v", models.weight(width, 7))])
@@ -112,6 +113,21 @@ class Recurrent(unittest.TestCase):
         done = self.good("tune", gated(self.folder / "gated.onnx"), "--data", self.folder / "gated.npz", "--max-evaluations", 4,
                          "-o", self.folder / "gated")
         self.assertRegex(done.stderr, r"improve 1?\d s,")
+
+    def tune_gated(self, kind, *flags):
+        """The schemes of the study, what was said of a first model, and the summary."""
+        np.savez(self.folder / "gated.npz", x=models.weight(40, 20, 24))
+        done = self.good("tune", gated(self.folder / f"{kind}.onnx", kind=kind), "--data", self.folder / "gated.npz", *flags,
+                         "--no-resume", "-o", self.folder / "gated")
+        summary = json.loads((self.folder / "gated" / "summary.json").read_text())
+        return summary["options"]["schemes"], re.findall(r"a first model is there: .*", done.stderr), summary
+
+    def test_of_lstms_int8_dynamic_is_a_scheme_that_nobody_has_to_ask_for(self):
+        """There is an operator for their gates, as for products; for those of a GRU there is none."""
+        self.assertIn("int8_dynamic", self.tune_gated("LSTM", "--max-evaluations", 4)[0])
+        self.assertNotIn("int8_dynamic", self.tune_gated("LSTM", "--max-evaluations", 4, "--objectives", "kl,size")[0])
+        self.assertNotIn("int8_dynamic", self.tune_gated("LSTM", "--max-evaluations", 4, "--invariant")[0])
+        self.assertNotIn("int8_dynamic", self.tune_gated("GRU", "--max-evaluations", 4)[0])
 
     def test_calibration_sees_the_carried_state(self):
         ranges = self.folder / "ranges.json"

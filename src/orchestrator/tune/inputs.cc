@@ -132,16 +132,18 @@ void open_model(Inputs& in) {
   if (!left.empty()) in.notes.push_back(std::move(left));
 }
 
-// Most weights are those of MatMuls, as in text models: quantized while they run, they need no ranges that fit all
-// inputs, and are fast.
-bool is_made_of_products(const Model& model) {
+// Most weights are those of MatMuls and LSTMs, as in models of text and of sequences: quantized while they run, they
+// need no ranges that fit all inputs, and are fast. An LSTM has one scale for all tokens.
+bool is_made_of_products(const Model& model, bool per_token) {
   int64_t products = 0, all = 0;
   const std::vector<Layer> found = layers(model);
   for (size_t i = 0; i < found.size(); ++i) {
     const Node& node = model.graph.nodes[i];
-    if (!has(node, kProduct) && !has(node, kRecurrent)) continue;
+    const bool recurrent = has(node, kRecurrent);
+    if (!has(node, kProduct) && !recurrent) continue;
     all += found[i].weight_bytes;
-    if (is_matmul(node)) products += found[i].weight_bytes;
+    const bool takes = recurrent && !per_token && std::ranges::count(found[i].schemes, Scheme::kInt8Dynamic) > 0;
+    if (is_matmul(node) || takes) products += found[i].weight_bytes;
   }
   return 2 * products > all;
 }
@@ -150,7 +152,7 @@ bool is_made_of_products(const Model& model) {
 void add_schemes_of(Inputs& in, const std::optional<Study>& begun) {
   TuneOptions& o = in.options;
   if (searches(o) && o.target.empty() && by_latency(o) && is_8_bits(o.quantize.weight_type) &&
-      is_made_of_products(in.model))
+      is_made_of_products(in.model, o.invariant))
     o.schemes.insert(o.schemes.begin() + 1, o.invariant ? "int8_dynamic+per_token=true" : "int8_dynamic");
   const nlohmann::json own = begun ? parse_json_if_any(begun->header().options_json) : nlohmann::json();
   if (own.is_object() && own.contains("schemes")) own["schemes"].get_to(o.schemes);
