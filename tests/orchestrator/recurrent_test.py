@@ -129,6 +129,14 @@ class Recurrent(unittest.TestCase):
         self.assertNotIn("int8_dynamic", self.tune_gated("LSTM", "--max-evaluations", 4, "--invariant")[0])
         self.assertNotIn("int8_dynamic", self.tune_gated("GRU", "--max-evaluations", 4)[0])
 
+    def test_the_first_model_has_a_scheme_that_was_asked_for(self):
+        for schemes, first in (("int8,int8_dynamic,int8_weights,float32", "int8_weights"),
+                               ("int8_dynamic,float32", "int8_dynamic"), ("int4_weights,float32", None)):
+            said = self.tune_gated("LSTM", "--max-evaluations", 4, "--schemes", schemes)[1]
+            self.assertEqual(len(said), 1 if first else 0, said)
+            if first:
+                self.assertIn(f"selected.onnx, {first} everywhere, ", said[0])
+
     def test_calibration_sees_the_carried_state(self):
         ranges = self.folder / "ranges.json"
         self.good("calibrate", self.model, *self.flags, "--op-types", "MatMul", "-o", ranges)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/files.h"
 #include "orchestrator/study/summarize.h"
@@ -20,11 +21,22 @@ constexpr int64_t kLargest = 20'000'000;
 // All that there is to choose from: it stands where summaries have the fully quantized model.
 constexpr const char* kId = "first";
 
+// Of those asked for, one that needs no ranges and loses little; nothing where there is none.
+std::optional<DetailedScheme> first_scheme(const TuneOptions& o) {
+  const std::vector<DetailedScheme> asked = detailed_schemes(o);
+  for (const Scheme wanted : {Scheme::kInt8Weights, Scheme::kInt8Dynamic})
+    if (const auto found = std::ranges::find(asked, wanted, &DetailedScheme::scheme); found != asked.end())
+      return *found;
+  return {};
+}
+
 }  // namespace
 
 void write_first_front(const Inputs& in, const OpenStudy& open, const Place& place, const Measurement& in_float) {
   const TuneOptions& o = in.options;
-  const Plan plan = uniform_plan(in.model, Scheme::kInt8Weights, o.quantize.exclude);
+  const std::optional<DetailedScheme> scheme = first_scheme(o);
+  if (!scheme) return;
+  const Plan plan = uniform_plan(in.model, *scheme, o.quantize.exclude);
   if (!searches(o) || !o.dataset.states.empty() || in.model_bytes > kLargest || !open.study.trials().empty() ||
       plan.schemes.empty())
     return;
@@ -46,8 +58,8 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
   Ending ending = open.ending;
   std::erase_if(ending.objectives, [](const std::string& name) { return name != "size" && !is_loss(name); });
   ending.limits.clear();
-  ending.notes.push_back(fmt::format("a first front, on {} samples: int8 weights everywhere; the search goes on",
-                                     place.search.samples.size()));
+  ending.notes.push_back(fmt::format("a first front, on {} samples: {} everywhere; the search goes on",
+                                     place.search.samples.size(), to_string(*scheme)));
   {
     Study study = Study::open(file, header);
     study.append(std::move(baseline));
@@ -58,8 +70,9 @@ void write_first_front(const Inputs& in, const OpenStudy& open, const Place& pla
   }
   fs::remove(file);
   in.env.log(LogLevel::kInfo,
-             fmt::format("a first model is there: {}, {} instead of {}; the search goes on", StudyFolder::kSelected,
-                         format_bytes(serialized_size(model)), format_bytes(in.model_bytes)));
+             fmt::format("a first model is there: {}, {} everywhere, {} instead of {}; the search goes on",
+                         StudyFolder::kSelected, to_string(*scheme), format_bytes(serialized_size(model)),
+                         format_bytes(in.model_bytes)));
 }
 
 void remove_first_front(const Inputs& in) {
