@@ -66,7 +66,7 @@ std::string loss_text(const SummaryPoint& point, const std::string& name) {
 std::string schemes_text(const ComparedStudy& study, const SummaryPoint& point) {
   std::map<std::string, int> counts;
   for (const Layer& layer : study.summary.layers)
-    if (layer.quantizable) ++counts[std::string(to_string(detailed_scheme(point.trial.plan, layer.id)))];
+    if (takes_codes(layer)) ++counts[std::string(to_string(detailed_scheme(point.trial.plan, layer.id)))];
   std::string text;
   for (const auto& [scheme, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, scheme);
   return text;

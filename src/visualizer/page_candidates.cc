@@ -43,7 +43,7 @@ std::string schemes(const Summary& summary, const SummaryPoint& point) {
   if (const auto found = summary.explained.find(point.trial.id); found != summary.explained.end())
     for (const LayerReport& report : found->second) known[report.name] = report.scheme;
   for (const Layer& layer : summary.layers) {
-    if (!layer.quantizable) continue;
+    if (!takes_codes(layer)) continue;
     const auto written = known.find(layer.id);
     ++counts[written != known.end() ? written->second
                                     : std::string(to_string(detailed_scheme(point.trial.plan, layer.id).scheme))];

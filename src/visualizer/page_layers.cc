@@ -48,9 +48,9 @@ std::string layers_table(const Summary& summary) {
   std::string rows;
   for (const auto& layer : summary.layers) {
     const DetailedScheme asked =
-        layer.quantizable && selected ? detailed_scheme(selected->trial.plan, layer.id) : DetailedScheme();
+        takes_codes(layer) && selected ? detailed_scheme(selected->trial.plan, layer.id) : DetailedScheme();
     std::string scheme = to_string(asked);
-    std::string why = layer.quantizable ? "" : layer.reason;
+    std::string why = takes_codes(layer) ? "" : layer.reason;
     if (const auto known = reports.find(layer.id); known != reports.end()) {
       if (known->second->scheme != to_string(asked.scheme)) scheme = known->second->scheme;
       why = known->second->reason;

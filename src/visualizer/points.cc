@@ -154,10 +154,14 @@ std::string format_doubt(const Latency& latency, const Latency& of_float) {
                      format_durations(of_float.p10_ns, of_float.p90_ns));
 }
 
+bool takes_codes(const Layer& layer) {
+  return layer.quantizable || std::ranges::count(layer.schemes, Scheme::kInt8Weights) > 0;
+}
+
 int64_t float_layers(const Summary& summary, const Plan& plan) {
   if (summary.layers.empty()) return -1;
   return std::count_if(summary.layers.begin(), summary.layers.end(), [&](const Layer& layer) {
-    return layer.quantizable && detailed_scheme(plan, layer.id).scheme == Scheme::kFloat32;
+    return takes_codes(layer) && detailed_scheme(plan, layer.id).scheme == Scheme::kFloat32;
   });
 }
 

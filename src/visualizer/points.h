@@ -51,7 +51,9 @@ bool is_doubtful(const Latency& latency, const Latency& of_float);
 // "0.85 x float's (0.70 to 1.06)", "0.85 x float's in too few rounds"; without rounds in turn the spreads of both.
 std::string format_doubt(const Latency& latency, const Latency& of_float);
 
-// Quantizable layers that stay float32; -1 when the summary has no layers.
+// Whether any scheme makes codes of its values or of its weights, as of an LSTM's.
+bool takes_codes(const Layer& layer);
+// Layers that take codes and stay float32; -1 when the summary has no layers.
 int64_t float_layers(const Summary& summary, const Plan& plan);
 
 // The study's inputs were random numbers.

@@ -25,7 +25,7 @@ Json schemes_json(const Summary& summary, const Plan& plan, Json& layers) {
   Json counts = Json::object();
   layers = Json::array();
   for (const auto& layer : summary.layers) {
-    if (!layer.quantizable) continue;
+    if (!internal::takes_codes(layer)) continue;
     const DetailedScheme detailed = detailed_scheme(plan, layer.id);
     Json entry{{"name", layer.id}, {"scheme", to_string(detailed.scheme)}};
     entry.update(internal::parse_json<Json>(layer_options_to_json(detailed.fields)));

@@ -137,6 +137,18 @@ class Recurrent(unittest.TestCase):
             if first:
                 self.assertIn(f"selected.onnx, {first} everywhere, ", said[0])
 
+    def test_a_summary_lists_what_is_quantized_of_recurrent_layers(self):
+        _, _, summary = self.tune_gated("LSTM", "--max-evaluations", 4, "--schemes", "int8_dynamic,float32", "--objectives", "kl,size")
+        quantized = 0
+        for point in [summary["baseline"], *summary["front"]]:
+            lstms = [layer["scheme"] for layer in point["layers"] if layer["name"] in ("h0_node", "h1_node", "h2_node")]
+            self.assertEqual(len(lstms), 3, point["layers"])
+            written = onnx.load(str(self.folder / "gated" / point["file"]))
+            self.assertEqual(lstms.count("int8_dynamic"), [n.op_type for n in written.graph.node].count("DynamicQuantizeLSTM"))
+            self.assertEqual(sum(point["schemes"].values()), len(point["layers"]))
+            quantized += lstms.count("int8_dynamic")
+        self.assertGreater(quantized, 0)
+
     def test_calibration_sees_the_carried_state(self):
         ranges = self.folder / "ranges.json"
         self.good("calibrate", self.model, *self.flags, "--op-types", "MatMul", "-o", ranges)

@@ -77,6 +77,16 @@ TEST(SummaryJson, HasTheFieldsOfTheContract) {
   EXPECT_EQ(point["layers"][2], (nlohmann::json{{"name", kHostile}, {"scheme", "int8"}}));
 }
 
+// Static int8 has no operator for it, other schemes have.
+TEST(SummaryJson, ALayerWhoseWeightsAloneAreQuantizedIsListed) {
+  Summary summary = small_summary();
+  summary.layers.push_back({.id = "lstm", .op_type = "LSTM", .schemes = {Scheme::kFloat32, Scheme::kInt8Weights}});
+  const auto counts = [&] { return nlohmann::json::parse(summary_to_json(summary))["fully_quantized"]["schemes"]; };
+  EXPECT_EQ(counts(), (nlohmann::json{{"int8", 8}, {"float32", 1}}));
+  summary.fully_quantized.trial.plan.schemes["lstm"] = Scheme::kInt8Dynamic;
+  EXPECT_EQ(counts(), (nlohmann::json{{"int8", 8}, {"int8_dynamic", 1}}));
+}
+
 TEST(SummaryJson, SchemesHaveTheirFields) {
   auto summary = small_summary();
   summary.fully_quantized.trial.plan.options["conv0"].method = "percentile";

@@ -157,7 +157,7 @@ std::vector<Comparison::LayerSchemes> differing_layers(const Studies& studies) {
   std::set<LayerId> seen;
   for (const ComparedStudy& of : studies)
     for (const Layer& layer : of.summary.layers) {
-      if (!layer.quantizable || !seen.insert(layer.id).second) continue;
+      if (!internal::takes_codes(layer) || !seen.insert(layer.id).second) continue;
       Comparison::LayerSchemes l{layer.id, {}};
       for (const ComparedStudy& s : studies) l.schemes.push_back(scheme_in_selected(s.summary, layer.id));
       if (std::ranges::adjacent_find(l.schemes, std::not_equal_to<>()) != l.schemes.end())

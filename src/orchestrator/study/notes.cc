@@ -32,11 +32,14 @@ static void to_json(json& j, const NodePlacement& n) { j = {n.node, n.op_type, n
 static void from_json(const json& j, NodePlacement& n) { n = {j.at(0), j.at(1), j.at(2)}; }
 
 static void to_json(json& j, const Layer& l) {
+  std::vector<std::string_view> schemes;
+  for (const Scheme scheme : l.schemes) schemes.push_back(to_string(scheme));
   j = {{"name", l.id},
        {"op_type", l.op_type},
        {"output_shape", l.output_shape},
        {"weight_bytes", l.weight_bytes},
        {"quantizable", l.quantizable},
+       {"schemes", schemes},
        {"reason", l.reason}};
 }
 static void from_json(const json& j, Layer& l) {
@@ -46,6 +49,8 @@ static void from_json(const json& j, Layer& l) {
        .weight_bytes = j.at("weight_bytes"),
        .quantizable = j.at("quantizable"),
        .reason = j.at("reason")};
+  if (const auto schemes = j.find("schemes"); schemes != j.end())  // studies of old versions have none
+    for (const json& name : *schemes) l.schemes.push_back(parse_scheme(name.get<std::string>()));
 }
 
 static void to_json(json& j, const LayerTensors& l) {
