@@ -197,7 +197,7 @@ void quantize_command(const WordFlags& f, Command word, const Context& context) 
   if (f.mode != "float16" && quantized_form(made.model).form == "float")
     context.env.log(LogLevel::kWarning, "no layer was quantized; --explain says why for each");
   else
-    for (const std::string& said : surprises(made, before, after)) context.env.log(LogLevel::kWarning, said);
+    for (const std::string& said : surprises(made, file, before, after)) context.env.log(LogLevel::kWarning, said);
   if (bench.runner)  // it now runs what was made, and with the runtime's optimizations
     for (const Model* model : {&made.given, &made.float_model, &made.model})
       if (may_end_process(*model, f.device.device))

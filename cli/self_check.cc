@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "seqto/error.h"
+#include "seqto/explain.h"
 #include "seqto/metrics.h"
 #include "seqto/report.h"
 #include "seqto/target.h"
@@ -87,6 +88,14 @@ void judge(SelfCheck& check, std::string_view loss, const Outputs& wanted, const
   check.text = in_words(check, wanted, found);
 }
 
+// Of a file that grew by so much.
+std::string why_grown(const Quantized& made, const std::filesystem::path& file, const std::string& by) {
+  const auto in_halves = [](const Model& model) { return quantized_form(model).form == "float16"; };
+  if (in_halves(made.model) && in_halves(load_model(file)))
+    return fmt::format("the file grew by {}: the model was in float16 already; --mode weights makes it smaller", by);
+  return fmt::format("the file grew by {}: its weights are fewer than what quantizing adds; nothing is saved here", by);
+}
+
 }  // namespace
 
 bool can_teach(const DataFlags& data) { return data.path != "random" && data.options.states.empty(); }
@@ -146,7 +155,8 @@ std::string advice(const WordFlags& f, const QuantizeOptions& made_with) {
   return fmt::format("seqto tune {}{} -o DIR, which leaves in float what has to stay", f.model, f.given_for_tune);
 }
 
-std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, int64_t bytes) {
+std::vector<std::string> surprises(const Quantized& made, const std::filesystem::path& file, int64_t float_bytes,
+                                   int64_t bytes) {
   std::vector<std::string> said;
   const auto convolutions = std::ranges::count(made.model.graph.nodes, "ConvInteger", &Node::op_type);
   if (convolutions > 0)
@@ -154,11 +164,7 @@ std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, i
         fmt::format("{} convolutions are quantized while they run, which takes up to 24 times as long as in "
                     "float; --mode static is the fast one",
                     convolutions));
-  if (bytes > float_bytes)
-    said.push_back(
-        fmt::format("the file grew by {}: its weights are fewer than what quantizing adds; nothing is saved "
-                    "here",
-                    format_bytes(bytes - float_bytes)));
+  if (bytes > float_bytes) said.push_back(why_grown(made, file, format_bytes(bytes - float_bytes)));
   return said;
 }
 

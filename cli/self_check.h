@@ -37,7 +37,9 @@ std::optional<SelfCheck> self_check(const Quantized& made, const std::filesystem
 // What to try instead.
 std::string advice(const WordFlags& f, const QuantizeOptions& made_with);
 
-// What a user would wonder at: a file that grew, convolutions that are slow. A sentence each.
-std::vector<std::string> surprises(const Quantized& made, int64_t float_bytes, int64_t bytes);
+// What a user would wonder at: a file that grew, convolutions that are slow. A sentence each. `file`: the float
+// model's.
+std::vector<std::string> surprises(const Quantized& made, const std::filesystem::path& file, int64_t float_bytes,
+                                   int64_t bytes);
 
 }  // namespace seqto::cli

@@ -125,6 +125,11 @@ class Float16Models(unittest.TestCase):
         self.assertEqual(half_scales(model), [])
         self.assertLess(out.stat().st_size, WORDS * WIDTH * 1.5 + WIDTH * WIDTH * 2 + 3000)
 
+    def test_in_float16_it_grows_since_it_was_in_float16_already(self):
+        _, _, said = self.quantize(self.classifier, "--mode", "float16")
+        self.assertIn("the model was in float16 already", said)
+        self.assertNotIn("fewer than what quantizing adds", said)
+
     def test_what_asks_for_the_model_as_it_is_gets_it(self):
         for flags in (("--compat", "onnxruntime"), ("--activation-type", "uint8"), ("--target", "tensorrt")):
             with self.subTest(flags):
