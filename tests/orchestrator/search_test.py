@@ -126,6 +126,8 @@ class SearchTest(unittest.TestCase):
         losses = [p["losses"]["kl"] for p in smallest]
         self.assertLess(losses[2], losses[0] / 2, "the digits' weights are learned on 32 samples")
         self.assertTrue(losses[2] <= losses[1] < losses[0], losses)
+        said = [any("rounding is not learned; --improve learns it" in n for n in s["notes"]) for s in (plain, hurried, learned)]
+        self.assertEqual(said, [False, True, False], "who named roundings or has time enough needs no word")
 
         plan = self.dir / "learned" / smallest[2]["plan"]
         fields = [entry for entry in json.loads(plan.read_text())["schemes"].values() if isinstance(entry, dict)]

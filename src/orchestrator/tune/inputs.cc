@@ -345,6 +345,18 @@ void warn_of_kept_constants(Inputs& in) {
   for (std::string& note : kept_constants(in.model, schemes)) warn(in, std::move(note));
 }
 
+// A short limit leaves out what a longer one does unasked; a study that goes on may have it.
+void note_hurry(Inputs& in, const std::optional<Study>& begun) {
+  const TuneOptions& o = in.options;
+  const auto in_weights = [](const DetailedScheme& detailed) { return is_weight_only(detailed.scheme); };
+  if (begun && notes::kImprovedRanges.is_in(*begun)) return;
+  if (!is_hurried(o) || !corrects_weights(o) || o.improvers.learned_rounding) return;
+  if (std::ranges::none_of(detailed_schemes(o), in_weights)) return;
+  in.notes.push_back(
+      "--max-time below 5 min: of weights that are stored in fewer bits the rounding is not learned; --improve learns "
+      "it in a third of the time");
+}
+
 // Of the model that is tuned; an encoder and its decoder write their own tokens.
 OpenData data_for(const Inputs& in) {
   const std::optional<Pair> pair = pair_of(in.model);
@@ -393,6 +405,7 @@ Inputs open_inputs(const TuneOptions& asked, TimeBudget& time, const Env& env, A
   for (std::string& note : random_nodes(in.model)) warn(in, std::move(note));
   if (asked.schemes.empty()) add_schemes_of(in, begun);
   warn_of_kept_constants(in);
+  note_hurry(in, begun);
   if (access == Access::kWrite) make_writable_folder(o.output);
   RunnerOptions here = o.runner;
   here.isolated = false;
