@@ -178,7 +178,7 @@ Forecast forecast(const Inputs& in, const Study& study) {
   f.of(Step::kFloat) = sample * (count(split.evaluation) + count(split.search));
   f.of(Step::kCalibrate) = pace.calibrating.of(calibration);
   const bool improves = !leaves_unimproved(o, study);
-  const double learned = improves ? static_cast<double>(schemes_that_learn(o)) : 0;
+  const double learned = improves ? static_cast<double>(schemes_that_learn(o, in.model)) : 0;
   f.of(Step::kImprove) = learned * (learning_seconds(in.model, calibration, pace) + passing) + 2 * judging;
   if (improves && o.improvers.rewrites())
     f.of(Step::kImprove) += pace.calibrating.of(calibration);  // of the model as it came

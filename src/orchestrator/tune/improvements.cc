@@ -21,23 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kHurriedSamples = 16;  // means over many positions need no more
 
-// Whether learning the codes of one scheme from all samples takes a twentieth of the limit, at 5 x 10^9 products of
-// second moments a second, as two cores do. A small network learns from all of them whatever the limit.
-bool learns_slowly(const Model& model, double limit) {
-  constexpr double kSpeed = 5e9, kShare = 1.0 / 20;
-  const RoundingOptions options;
-  const GraphView view(model);
-  double products = 0;
-  for (const Node& node : model.graph.nodes) {
-    const Tensor* weight = has(node, kProduct) ? view.constant(node.inputs[1]) : nullptr;
-    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
-    if (!layout || layout->inputs > kWidestUnasked) continue;
-    const auto rows = static_cast<double>(std::min(options.rows_per_weight * layout->inputs, options.max_rows));
-    products += static_cast<double>(layout->groups * layout->inputs * layout->inputs) * rows;
-  }
-  return products > kSpeed * kShare * limit;
-}
-
 SchemeCorrections first_corrections(const TuneOptions& o, const Study& study) {
   if (!notes::kFirstCorrections.is_in(study) || !fs::exists(corrections_file(o.output))) return {};
   SchemeCorrections found = load_corrections(corrections_file(o.output));
@@ -59,9 +42,9 @@ Plan without_methods(Plan plan) {
   return plan;
 }
 
-bool learns(const TuneOptions& o, const DetailedScheme& scheme) {
+bool learns(const TuneOptions& o, const Model& model, const DetailedScheme& scheme) {
   if (scheme.scheme == Scheme::kFloat32 || scheme.scheme == Scheme::kFloat16) return false;
-  return scheme.fields.learned_rounding.value_or(improvers_of(o, scheme.scheme).learned_rounding);
+  return scheme.fields.learned_rounding.value_or(improvers_of(o, model, scheme.scheme).learned_rounding);
 }
 
 // Where time is limited and nobody asked for learned roundings in so many words, learning gets a part of it, and each
@@ -70,7 +53,7 @@ class LearningTime {
  public:
   LearningTime(const Workbench& w, double seconds) : time_(w.time), end_(w.time.spent() + seconds) {
     if (!w.time.is_limited() || !w.options.correct_weights) return;
-    schemes_ = schemes_that_learn(w.options);
+    schemes_ = schemes_that_learn(w.options, w.model);
   }
 
   // From now on whether the next of the schemes that learn has had its part; empty: there is no limit.
@@ -93,18 +76,17 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   const TuneOptions& o = w.options;
   const Scheme scheme = detailed.scheme;
   if (scheme == Scheme::kFloat32 || scheme == Scheme::kFloat16) return {};
-  ImproveOptions improvers = improvers_of(o, scheme);
+  ImproveOptions improvers = improvers_of(o, w.model, scheme);
   if (detailed != schemes_of(o).front())  // whose ranges are those of all
     for (const Improver& i : seqto::improvers())
       if (i.kind == ImproverKind::kRanges) improvers.*i.option = false;
   if (!improvers.corrects() && !asks(detailed.fields, ImproverKind::kEncoding)) return {};
   const Plan plan = without_methods(uniform_plan(w.model, detailed, w.quantize.exclude));
   const Candidate candidate{w.model, ranges, w.quantize, plan};
-  const bool few =
-      is_weight_only(scheme) && corrects_weights(o) && is_hurried(o) && learns_slowly(w.model, o.max_time_seconds);
+  const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o, w.model);
   const auto seen = few ? w.samples.first(std::min(w.samples.size(), kHurriedSamples)) : w.samples;
   std::function<bool()> enough;
-  if (learns(o, detailed)) enough = time.next();
+  if (learns(o, w.model, detailed)) enough = time.next();
   return improve(candidate, improvers, {w.data, seen, w.runner, env}, enough);
 }
 
@@ -118,6 +100,23 @@ std::optional<Improvements> known_improvements(const Workbench& w) {
 
 }  // namespace
 
+// At 5 x 10^9 products of second moments a second, as two cores do.
+bool is_hurried(const TuneOptions& o, const Model& model) {
+  if (!is_hurried(o)) return false;
+  constexpr double kSpeed = 5e9, kShare = 1.0 / 20;
+  const RoundingOptions options;
+  const GraphView view(model);
+  double products = 0;
+  for (const Node& node : model.graph.nodes) {
+    const Tensor* weight = has(node, kProduct) ? view.constant(node.inputs[1]) : nullptr;
+    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
+    if (!layout || layout->inputs > kWidestUnasked) continue;
+    const auto rows = static_cast<double>(std::min(options.rows_per_weight * layout->inputs, options.max_rows));
+    products += static_cast<double>(layout->groups * layout->inputs * layout->inputs) * rows;
+  }
+  return products > kSpeed * kShare * o.max_time_seconds;
+}
+
 bool leaves_unimproved(const TuneOptions& o, const Study& study) {
   return measures_once(o, study) && o.correct_weights;
 }
@@ -126,17 +125,17 @@ bool corrects_weights(const TuneOptions& o) {
   return searches(o) && o.correct_weights && o.data != "random" && o.dataset.states.empty();
 }
 
-int64_t schemes_that_learn(const TuneOptions& o) {
-  return std::ranges::count_if(schemes_of(o), [&](const DetailedScheme& scheme) { return learns(o, scheme); });
+int64_t schemes_that_learn(const TuneOptions& o, const Model& model) {
+  return std::ranges::count_if(schemes_of(o), [&](const DetailedScheme& scheme) { return learns(o, model, scheme); });
 }
 
-ImproveOptions improvers_of(const TuneOptions& o, Scheme scheme) {
+ImproveOptions improvers_of(const TuneOptions& o, const Model& model, Scheme scheme) {
   ImproveOptions result = o.improvers;
   if (!is_weight_only(scheme)) return result;
   for (const Improver& i : improvers())
     if (i.option && !i.serves(scheme)) result.*i.option = false;
   if (!corrects_weights(o)) return result;
-  if (!is_hurried(o)) {
+  if (!is_hurried(o, model)) {
     for (const Improver& i : improvers())
       if (i.recommended && i.recommended(scheme, {})) result.*i.option = true;
     result.max_rounding_inputs = kWidestUnasked;
@@ -154,7 +153,7 @@ Improvements find_improvements(const Workbench& w, const Ranges& ranges, const s
     w.time.leave_out("improving the schemes");
     return result;
   }
-  begin_step(Step::kImprove, w.env, schemes_that_learn(o));
+  begin_step(Step::kImprove, w.env, schemes_that_learn(o, w.model));
   bool found_any = !result.corrections.empty(), left_out = false;
   LearningTime time(w, w.time.learning());
   const double end = w.time.spent() + w.time.improving();

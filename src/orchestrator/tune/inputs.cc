@@ -350,11 +350,11 @@ void note_hurry(Inputs& in, const std::optional<Study>& begun) {
   const TuneOptions& o = in.options;
   const auto in_weights = [](const DetailedScheme& detailed) { return is_weight_only(detailed.scheme); };
   if (begun && notes::kImprovedRanges.is_in(*begun)) return;
-  if (!is_hurried(o) || !corrects_weights(o) || o.improvers.learned_rounding) return;
+  if (!is_hurried(o, in.model) || !corrects_weights(o) || o.improvers.learned_rounding) return;
   if (std::ranges::none_of(detailed_schemes(o), in_weights)) return;
   in.notes.push_back(
-      "--max-time below 5 min: of weights that are stored in fewer bits the rounding is not learned; --improve learns "
-      "it in a third of the time");
+      "--max-time is short for this model: of weights that are stored in fewer bits the rounding is not learned; "
+      "--improve learns it in a third of the time");
 }
 
 // Of the model that is tuned; an encoder and its decoder write their own tokens.

@@ -50,7 +50,8 @@ SchemeCorrections OwnCorrections::find_biases(const Plan& plan) const {
 }
 
 SchemeCorrections OwnCorrections::find_codes(const Plan& plan) const {
-  const RoundingOptions options{.max_inputs = improvers_of(c_.bench.options, Scheme::kInt8Weights).max_rounding_inputs};
+  const RoundingOptions options{
+      .max_inputs = improvers_of(c_.bench.options, c_.bench.model, Scheme::kInt8Weights).max_rounding_inputs};
   SchemeCorrections found;
   for (auto& [layer, rounded] :
        learn_rounding({c_.quantizer, plan, {wanted(c_.corrections, plan)}},
