@@ -20,36 +20,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_text(const fs::path& path, std::span<const ValueInfo> inputs, const DatasetOptions& options) {
-  // Beside arrays of token ids the tokenizer is there to show them.
-  const bool arrays = path.extension() == ".npz" || path.extension() == ".npy";
-  if (!options.text.tokenizer.empty() && !arrays) return true;
-  const bool folder = fs::is_directory(path);
-  if (folder && internal::holds_test_data(path)) return false;
-  return (!folder || internal::reads_ids(inputs)) && internal::holds_text(path);
-}
-
 std::unique_ptr<Dataset> open_source(const std::filesystem::path& path, std::span<const ValueInfo> inputs,
                                      const DatasetOptions& options) {
-  const bool random = path == "random";
-  if (!random && !std::filesystem::exists(path)) {
+  if (path == "random") return internal::open_random(inputs, options);
+  if (!std::filesystem::exists(path)) {
     throw Error(
         Code::kInvalidInput,
         fmt::format("[data] {}: nothing found there; a folder of images, a data.yaml, an .npz, an .npy, a folder "
                     "of audio, of text or of test_data_set_<n>, or the word random expected; correct the path",
                     path.string()));
   }
-  const bool sound = !random && internal::holds_audio(path), yolo = !random && internal::is_yolo_data(path);
-  if (!random && !sound && !yolo && is_text(path, inputs, options)) return internal::open_text(path, inputs, options);
-  if (options.text.length > 0)
-    throw Error(Code::kUsage, fmt::format("[data] a length of {} and data that are no text found: {}; leave the length "
-                                          "out, or give text files",
-                                          options.text.length, path.string()));
-  if (random) return internal::open_random(inputs, options);
-  if (yolo) return internal::open_images(path, inputs, options);
-  if (sound) return internal::open_audio(path, inputs, options);
+  if (internal::is_yolo_data(path)) return internal::open_images(path, inputs, options);
+  if (internal::holds_audio(path)) return internal::open_audio(path, inputs, options);
+  // Beside arrays of token ids the tokenizer is there to show them.
+  const bool arrays = path.extension() == ".npz" || path.extension() == ".npy";
+  if (!options.text.tokenizer.empty() && !arrays) return internal::open_text(path, inputs, options);
   const bool folder = std::filesystem::is_directory(path);
   if (folder && internal::holds_test_data(path)) return internal::open_test_data(path, inputs, options);
+  if ((!folder || internal::reads_ids(inputs)) && internal::holds_text(path))
+    return internal::open_text(path, inputs, options);
   if (!folder) return internal::open_arrays(path, inputs, options);
   return internal::open_images(path, inputs, options);
 }

@@ -95,13 +95,6 @@ class IdleFlags(unittest.TestCase):
         self.refused(["--smooth-alpha without --smooth-quant"], "--smooth-alpha", "0.3", *DATA)
         self.refused(["--float16-block-ops without --float16-compute"], "--mode", "float16", "--float16-block-ops", "Conv")
 
-    def test_a_length_of_what_is_no_text(self):
-        for data in (models.DIGITS_DATA, "random"):
-            done = self.quantize("--data", data, "--length", 64)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("a length of 64 and data that are no text found", done.stderr)
-            self.assertFalse(self.out.exists())
-
     def test_a_device_of_no_kind_where_nothing_runs(self):
         done = self.quantize("--mode", "weights", "--device", "nosuch")
         self.assertEqual(done.returncode, 4, done.stderr)

@@ -123,7 +123,7 @@ def less_error(folder):
     x = data(folder, 6, K)
     model = attention_inputs(folder / "model.onnx")
     for mode, flags in (("static", ["--per-channel"]), ("static", ["--weight-type", "int8"]), ("dynamic", [])):
-        plain, _ = quantize(folder, model, "plain.onnx", "--mode", mode, *flags)
+        plain, _ = quantize(folder, model, "plain.onnx", "--mode", mode, "--no-improve", *flags)
         errors = [error(model, plain, x)]
         for alpha in ("0.5", "auto"):
             smooth, log = quantize(folder, model, "smooth.onnx", "--mode", mode, "--smooth-quant", "--smooth-alpha", alpha, *flags)
