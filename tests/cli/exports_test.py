@@ -296,7 +296,7 @@ class Exports(unittest.TestCase):
             self.seqto("tune", self.model, "--data", self.data, "--objectives", "mse,size", "--calibration-samples", "30", "-o", study)
             summary = json.loads((study / "summary.json").read_text())
             self.assertGreater(summary["fully_quantized"]["losses"]["mse"], 0.1, "as onnxruntime's quantizer makes it")
-            self.assertLess(min(p["losses"]["mse"] for p in summary["front"] if "int8" in p["schemes"]), 0.01)
+            self.assertLess(self.error(study / "models/full.onnx"), 0.15)
 
     def test_nan_that_the_graph_takes_away_stays_within(self):
         """torch's attention: a row that is masked whole is NaN behind its Softmax, and 0 behind the Where after it."""
