@@ -77,7 +77,7 @@ class Perplexity : public NamedMetric {
 }  // namespace
 
 std::string no_token_scores(size_t values, size_t tokens) {
-  if (values % tokens == 0 && values >= 2 * tokens) return {};
+  if (tokens > 0 && values % tokens == 0 && values >= 2 * tokens) return {};
   return fmt::format("a first output of {} values for {} tokens", values, tokens);
 }
 

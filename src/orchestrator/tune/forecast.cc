@@ -4,8 +4,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/graph_view.h"
-#include "model/op_traits.h"
 #include "orchestrator/tune/evaluate.h"
 #include "orchestrator/tune/improvements.h"
 #include "orchestrator/tune/search_space.h"
@@ -117,24 +115,18 @@ Pace pace_of(const Inputs& in, const Study& study) {
 double learning_seconds(const Model& model, double samples, const Pace& pace) {
   // A weight's codes cost as much for each output and input as the moments do for ten rows.
   constexpr double kCodes = 10;
-  const GraphView view(model);
   std::unordered_map<LayerId, std::vector<int64_t>> shapes;
   for (Layer& layer : layers(model)) shapes[layer.id] = std::move(layer.output_shape);
   double seconds = 0;
-  for (const Node& node : model.graph.nodes) {
-    const Tensor* weight = has(node, kProduct) ? view.constant(node.inputs[1]) : nullptr;
-    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
-    if (!layout || layout->inputs > kWidestUnasked) continue;
-    const auto inputs = static_cast<double>(layout->inputs), outputs = static_cast<double>(layout->outputs);
+  for (const auto& [node, weight, layout] : layers_to_learn(model)) {
+    const auto inputs = static_cast<double>(layout.inputs), outputs = static_cast<double>(layout.outputs);
+    const std::vector<int64_t>& shape = shapes[node->name];
     double values = 1;  // of a sample
-    for (size_t i = 1; i < shapes[node.name].size(); ++i)
-      values *= static_cast<double>(std::max<int64_t>(1, shapes[node.name][i]));
-    const RoundingOptions limits;
-    const double wanted =
-        std::min(static_cast<double>(limits.rows_per_weight) * inputs, static_cast<double>(limits.max_rows));
+    for (size_t i = 1; i < shape.size(); ++i) values *= static_cast<double>(std::max<int64_t>(1, shape[i]));
+    const auto wanted = static_cast<double>(wanted_rows(layout, {}));
     const double rows = std::min(std::max(1.0, values / outputs) * samples,
                                  std::max(wanted, static_cast<double>(kPositions) * samples));
-    const auto groups = static_cast<double>(layout->groups);
+    const auto groups = static_cast<double>(layout.groups);
     seconds += pace.evaluating.start +
                pace.learning_row * inputs * inputs * (groups * rows + kCodes * (outputs + groups * inputs));
   }

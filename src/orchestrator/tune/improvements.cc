@@ -6,8 +6,6 @@
 #include <limits>
 #include <optional>
 
-#include "model/graph_view.h"
-#include "model/op_traits.h"
 #include "orchestrator/study/notes.h"
 #include "orchestrator/study/study_files.h"
 #include "orchestrator/tune/course.h"
@@ -83,7 +81,7 @@ std::optional<Improved> improve_scheme(const Workbench& w, const DetailedScheme&
   if (!improvers.corrects() && !asks(detailed.fields, ImproverKind::kEncoding)) return {};
   const Plan plan = without_methods(uniform_plan(w.model, detailed, w.quantize.exclude));
   const Candidate candidate{w.model, ranges, w.quantize, plan};
-  const bool few = is_weight_only(scheme) && corrects_weights(o) && is_hurried(o, w.model);
+  const bool few = is_weight_only(scheme) && corrects_weights(o) && hurries_learning(o, w.model);
   const auto seen = few ? w.samples.first(std::min(w.samples.size(), kHurriedSamples)) : w.samples;
   std::function<bool()> enough;
   if (learns(o, w.model, detailed)) enough = time.next();
@@ -101,19 +99,13 @@ std::optional<Improvements> known_improvements(const Workbench& w) {
 }  // namespace
 
 // At 5 x 10^9 products of second moments a second, as two cores do.
-bool is_hurried(const TuneOptions& o, const Model& model) {
+bool hurries_learning(const TuneOptions& o, const Model& model) {
   if (!is_hurried(o)) return false;
   constexpr double kSpeed = 5e9, kShare = 1.0 / 20;
-  const RoundingOptions options;
-  const GraphView view(model);
   double products = 0;
-  for (const Node& node : model.graph.nodes) {
-    const Tensor* weight = has(node, kProduct) ? view.constant(node.inputs[1]) : nullptr;
-    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
-    if (!layout || layout->inputs > kWidestUnasked) continue;
-    const auto rows = static_cast<double>(std::min(options.rows_per_weight * layout->inputs, options.max_rows));
-    products += static_cast<double>(layout->groups * layout->inputs * layout->inputs) * rows;
-  }
+  for (const auto& [node, weight, layout] : layers_to_learn(model))
+    products += static_cast<double>(layout.groups * layout.inputs * layout.inputs) *
+                static_cast<double>(wanted_rows(layout, {}));
   return products > kSpeed * kShare * o.max_time_seconds;
 }
 
@@ -135,7 +127,7 @@ ImproveOptions improvers_of(const TuneOptions& o, const Model& model, Scheme sch
   for (const Improver& i : improvers())
     if (i.option && !i.serves(scheme)) result.*i.option = false;
   if (!corrects_weights(o)) return result;
-  if (!is_hurried(o, model)) {
+  if (!hurries_learning(o, model)) {
     for (const Improver& i : improvers())
       if (i.recommended && i.recommended(scheme, {})) result.*i.option = true;
     result.max_rounding_inputs = kWidestUnasked;

@@ -30,7 +30,7 @@ bool leaves_unimproved(const TuneOptions& options, const Study& study);
 // Whether a search improves weight-only layers by itself: it was told nothing else, and the data can teach it.
 bool corrects_weights(const TuneOptions& options);
 // Under a limit of less than five minutes, of which learning the codes of one scheme takes more than a twentieth.
-bool is_hurried(const TuneOptions& options, const Model& model);
+bool hurries_learning(const TuneOptions& options, const Model& model);
 // Whose roundings are learned.
 int64_t schemes_that_learn(const TuneOptions& options, const Model& model);
 // What layers of this scheme get. Such a search learns the rounding of int8_weights and int4_weights, and corrects the

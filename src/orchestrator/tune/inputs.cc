@@ -350,7 +350,7 @@ void note_hurry(Inputs& in, const std::optional<Study>& begun) {
   const TuneOptions& o = in.options;
   const auto in_weights = [](const DetailedScheme& detailed) { return is_weight_only(detailed.scheme); };
   if (begun && notes::kImprovedRanges.is_in(*begun)) return;
-  if (!is_hurried(o, in.model) || !corrects_weights(o) || o.improvers.learned_rounding) return;
+  if (!hurries_learning(o, in.model) || !corrects_weights(o) || o.improvers.learned_rounding) return;
   if (std::ranges::none_of(detailed_schemes(o), in_weights)) return;
   in.notes.push_back(
       "--max-time is short for this model: of weights that are stored in fewer bits the rounding is not learned; "

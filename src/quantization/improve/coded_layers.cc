@@ -81,4 +81,19 @@ std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& laye
   return result;
 }
 
+std::vector<FloatLayer> layers_to_learn(const Model& model) {
+  const GraphView view(model);
+  std::vector<FloatLayer> result;
+  for (const Node& node : model.graph.nodes) {
+    const Tensor* weight = has(node, kProduct) && node.inputs.size() > 1 ? view.constant(node.inputs[1]) : nullptr;
+    const auto layout = weight ? weight_layout(node, weight->dims()) : std::nullopt;
+    if (layout && layout->inputs <= kWidestUnasked) result.push_back({&node, weight, *layout});
+  }
+  return result;
+}
+
+int64_t wanted_rows(const WeightLayout& layout, const RoundingOptions& options) {
+  return std::min(options.rows_per_weight * layout.inputs, options.max_rows);
+}
+
 }  // namespace seqto::internal

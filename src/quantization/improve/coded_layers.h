@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quantization/improve/encoded_layers.h"
+#include "seqto/improve.h"
 
 namespace seqto::internal {
 
@@ -43,5 +44,10 @@ std::vector<CodedLayer> coded_layers(const Model& quantized, EncodedLayers& laye
 
 // How the weights of this node lie, nothing where its attributes are beyond what layers are learned for.
 std::optional<WeightLayout> weight_layout(const Node& node, const std::vector<int64_t>& dims);
+
+// Of the float model, in graph order: those that are learned unasked, no wider than kWidestUnasked.
+std::vector<FloatLayer> layers_to_learn(const Model& model);
+// Rows of what goes in that learning looks at, of all samples together.
+int64_t wanted_rows(const WeightLayout& layout, const RoundingOptions& options);
 
 }  // namespace seqto::internal

@@ -219,8 +219,7 @@ class Learner {
   }
 
   int64_t positions(const WeightLayout& layout) const {
-    int64_t rows = std::min(options_.rows_per_weight * layout.inputs, options_.max_rows),
-            samples = std::max<int64_t>(1, std::ssize(samples_));
+    int64_t rows = wanted_rows(layout, options_), samples = std::max<int64_t>(1, std::ssize(samples_));
     return std::max(kPositions, (rows + samples - 1) / samples);
   }
 
